@@ -1,0 +1,104 @@
+"""The command ``benchkit``: a thin layer over the package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from benchkit import __version__
+from benchkit.errors import BenchkitError, BuildError, InputError, NotebookError
+
+
+class _Group(click.Group):
+    """Turns benchkit's errors into one message and an exit code."""
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except BenchkitError as error:
+            click.echo(f"benchkit: {error}", err=True)
+            code = error.exit_code if isinstance(error, NotebookError) else 1
+            sys.exit(2 if isinstance(error, InputError | BuildError) else code)
+
+
+@click.group(cls=_Group)
+@click.version_option(__version__)
+def main() -> None:
+    """Reproducible PostgreSQL performance experiments as notebooks.
+
+    Exit codes: 2 bad input (nothing was started), 3 a cell of the notebook failed, 4 its kernel
+    died, 5 its time ran out, 1 anything else.
+    """
+
+
+@main.command()
+def builds() -> None:
+    """List the PostgreSQL installations found on this machine."""
+    from benchkit.postgres.builds import discover, places
+
+    found = discover()
+    for build in found:
+        marks = [f"pgbench {build.pgbench}" if build.pgbench else "no pgbench"]
+        marks += ["ASSERTIONS"] if build.assertions else []
+        click.echo(
+            f"{build.version.text:<10} {build.origin:<28} {', '.join(marks):<18} {build.bin_dir}"
+        )
+    if not found:
+        searched = "\n".join(f"  {path}  ({origin})" for path, origin in places())
+        click.echo(f"none found; searched:\n{searched}")
+
+
+@main.command("list")
+def list_() -> None:
+    """List the experiments."""
+    from benchkit.present.notebooks import list_notebooks
+
+    for notebook in list_notebooks():
+        click.echo(f"{notebook.name:<28} {notebook.title}")
+
+
+@main.command()
+@click.argument("name")
+def params(name: str) -> None:
+    """Show the parameters of an experiment, with defaults and meanings."""
+    from benchkit.present.notebooks import notebook_path, read_parameters
+
+    for parameter in read_parameters(notebook_path(name)).values():
+        unit = f" [{parameter.unit}]" if parameter.unit else ""
+        click.echo(f"{parameter.name}: {parameter.type} = {parameter.default!r}")
+        click.echo(f"    {parameter.meaning}{unit}")
+
+
+@main.command()
+@click.argument("name")
+@click.option("-p", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
+@click.option("--profile", help="smoke, quick or paper; short for -p profile=...")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The executed notebook.")
+@click.option("--timeout", "timeout_s", type=float, help="Stop after so many seconds.")
+def run(
+    name: str,
+    assignments: tuple[str, ...],
+    profile: str | None,
+    output: Path | None,
+    timeout_s: float | None,
+) -> None:
+    """Run an experiment and write its executed notebook and HTML report."""
+    from benchkit.present.notebooks import (
+        notebook_path,
+        parse_assignments,
+        read_parameters,
+        run_notebook,
+    )
+
+    chosen = [*assignments, *([f"profile={profile}"] if profile else [])]
+    path = notebook_path(name)
+    values = parse_assignments(chosen, read_parameters(path))
+    done = run_notebook(path, values=values, output=output, timeout_s=timeout_s)
+    click.echo(f"notebook: {done.notebook}")
+    click.echo(f"report:   {done.html}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The append-only record of an experiment on disk, kept so that nothing measured is lost.
+
+::
+
+    <runs>/<experiment>/<run id>/
+        experiment.json    the specification, the order and the host; written once
+        trials.jsonl       one line a trial, appended and synced
+        series/<key>.parquet   second by second
+        logs/<key>/        raw output of pgbench, the server's log
+
+Files of a trial are written and synced before its line: a line is there only when all of it is. A
+torn last line (the machine died while it was written) is dropped, and said so.
+
+Format (``format`` in experiment.json):
+
+1. First version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from benchkit.errors import BusyError, FormatError
+from benchkit.measure.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+
+
+def project_root() -> Path | None:
+    """Find the project that the working directory lies in: it has notebooks/ and pyproject.toml."""
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        if (place / "notebooks").is_dir() and (place / "pyproject.toml").is_file():
+            return place
+    return None
+
+
+def runs_dir() -> Path:
+    """Give the directory of all runs: ``BENCHKIT_RUNS``, else ``data/runs`` of the project.
+
+    The same in JupyterLab, where the working directory is the notebook's, and under papermill,
+    where it is the caller's. Outside a project it is ``data/runs`` of the working directory.
+    """
+    place = os.environ.get("BENCHKIT_RUNS")
+    return (
+        Path(place).expanduser().absolute()
+        if place
+        else ((project_root() or Path.cwd()) / "data" / "runs")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """An experiment as it stands on disk: its specification and the trials so far.
+
+    Attributes
+    ----------
+    entries
+        Trials as plain data, in the order they were measured.
+    notes
+        What a reader should know, such as a torn line that was dropped.
+    """
+
+    directory: Path
+    specification: Mapping[str, Any]
+    entries: list[dict[str, Any]]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def planned(self) -> int:
+        """How many trials the specification asks for."""
+        return sum(len(order) for order in self.specification["order"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial is recorded."""
+        return len(self.entries) >= self.planned
+
+    def series(self, key: str) -> pd.DataFrame | None:
+        """Read a trial's second-by-second progress, None where it has none."""
+        import pandas as pd
+
+        path = self.directory / "series" / f"{key}.parquet"
+        return pd.read_parquet(path) if path.exists() else None
+
+
+class Ledger:
+    """The one writer of a run's directory.
+
+    Parameters
+    ----------
+    directory
+        A run's directory with its ``experiment.json``.
+
+    Raises
+    ------
+    BusyError
+        Another process writes to it.
+    FormatError
+        The specification is of another format.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = (directory / ".lock").open("w", encoding="utf-8")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise BusyError(f"another process writes to {directory}") from None
+        self.record = read_record(directory)
+        self._drop_torn_line()
+
+    @staticmethod
+    def create(directory: Path, specification: Mapping[str, Any]) -> Ledger:
+        """Start a run: write its specification, then take it over."""
+        for name in ("series", "logs"):
+            (directory / name).mkdir(parents=True)
+        text = json.dumps({"format": FORMAT, **specification}, indent=1, default=str)
+        write_synced(directory / "experiment.json", text + "\n")
+        return Ledger(directory)
+
+    def append(self, key: str, trial: Trial, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Record one finished trial.
+
+        Parameters
+        ----------
+        context
+            Which trial it is: key, cell, round, position.
+
+        Returns
+        -------
+        dict
+            The entry as it was written.
+        """
+        entry = {"key": key, **context, **trial.record()}
+        line = json.dumps(entry, allow_nan=False, default=str)
+        logs = self.directory / "logs" / key
+        shutil.rmtree(logs, ignore_errors=True)
+        logs.mkdir()
+        for name, text in trial.texts.items():
+            write_synced(logs / name, text)
+        if trial.progress:
+            self._write_series(key, trial)
+        with (self.directory / "trials.jsonl").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            _sync(file)
+        self.record.entries.append(entry)
+        return entry
+
+    def _write_series(self, key: str, trial: Trial) -> None:
+        import pandas as pd
+
+        path = self.directory / "series" / f"{key}.parquet"
+        frame = pd.DataFrame([asdict(second) for second in trial.progress])
+        frame.to_parquet(path, compression="zstd", index=False)
+        _sync_path(path)
+
+    def _drop_torn_line(self) -> None:
+        path = self.directory / "trials.jsonl"
+        if path.exists():
+            content = path.read_bytes()
+            whole = content.rfind(b"\n") + 1
+            if whole != len(content):
+                with path.open("rb+") as file:
+                    file.truncate(whole)
+
+    def close(self) -> None:
+        """Give the run free for others."""
+        self._lock.close()
+        with contextlib.suppress(OSError):
+            (self.directory / ".lock").unlink()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_record(directory: Path) -> Record:
+    """Read a run's specification and trials.
+
+    Raises
+    ------
+    FormatError
+        A file is missing, of another format, or damaged before its last line.
+    """
+    path = directory / "experiment.json"
+    try:
+        specification = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path} cannot be read", evidence=str(error)) from error
+    if specification.get("format") != FORMAT:
+        raise FormatError(
+            f"{path} has format {specification.get('format')}, this benchkit reads {FORMAT}",
+            advice="use the benchkit version that wrote it",
+        )
+    entries, notes = _read_lines(directory / "trials.jsonl")
+    return Record(
+        directory=directory, specification=specification, entries=entries, notes=tuple(notes)
+    )
+
+
+def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    if not path.exists():
+        return [], []
+    content = path.read_bytes()
+    whole, _, torn = content.rpartition(b"\n")
+    notes = [f"a torn last line of {len(torn)} bytes was dropped"] if torn else []
+    entries = []
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            entries.append(json.loads(line))
+        except ValueError as error:
+            raise FormatError(f"{path}, line {number} is damaged", evidence=str(error)) from error
+    return entries, notes
+
+
+def unfinished(directory: Path, specification_hash: str) -> Iterator[Path]:
+    """List the runs of an experiment that have this specification and lack trials, newest first."""
+    for path in sorted(directory.glob("*/experiment.json"), reverse=True):
+        with contextlib.suppress(FormatError):
+            record = read_record(path.parent)
+            same = record.specification.get("specification_hash") == specification_hash
+            if same and not record.complete:
+                yield path.parent
+
+
+def write_synced(path: Path, text: str) -> None:
+    """Write a file as a whole: synced under another name, then renamed."""
+    unfinished_path = path.with_name(f".{path.name}.unfinished")
+    with unfinished_path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        _sync(file)
+    unfinished_path.replace(path)
+    _sync_path(path.parent)
+
+
+def _sync(file: IO[str]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_path(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

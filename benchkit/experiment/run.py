@@ -1,0 +1,337 @@
+"""An experiment: cells and rounds, measured one after the other, recorded at once, resumable."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchkit import __version__
+from benchkit.errors import BuildError, BusyError, Faults
+from benchkit.experiment.design import Cell, Levels, digest, make_cells, shuffled_rounds
+from benchkit.experiment.ledger import Ledger, Record, runs_dir, unfinished
+from benchkit.measure import host
+from benchkit.measure.checks import Finding, check_requests, preflight
+from benchkit.measure.gates import Limits
+from benchkit.measure.trial import Trial, TrialRequest, measure
+from benchkit.postgres import builds, workplace
+from benchkit.postgres.builds import Build
+from benchkit.postgres.settings import Value
+from benchkit.units import show_duration
+from benchkit.workload.pgbench import Workload
+from benchkit.workload.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a running experiment stands, for whoever watches it.
+
+    Attributes
+    ----------
+    event
+        ``start``, ``step``, ``second``, ``trial`` (one was recorded) or ``end``.
+    left_s
+        About how long it will still take, in seconds.
+    entry
+        The trial just recorded.
+    """
+
+    event: str
+    done: int
+    planned: int
+    left_s: float
+    cell: str = ""
+    round_number: int = 0
+    step: str = ""
+    progress: Progress | None = None
+    entry: Mapping[str, Any] | None = None
+    directory: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """One line: ``7/20 trials, 3 min left``."""
+        left = f", {show_duration(self.left_s)} left" if self.done < self.planned else ""
+        return f"{self.done}/{self.planned} trials{left}"
+
+
+Watch = Callable[[Standing], None]
+
+
+class Experiment:
+    """Factors, a workload and rounds; everything is checked when it is made.
+
+    Parameters
+    ----------
+    name
+        Names the directory of its runs.
+    factors
+        Name -> levels, as a list of values or a mapping label -> value. A factor is ``build``, a
+        field of :class:`Workload`, a PostgreSQL setting, a named group (levels are mappings of
+        settings and workload fields), or SQL run after loading (levels are texts).
+    workload
+        What holds for every cell unless a factor says otherwise.
+    rounds
+        Every round measures every cell once, in random order.
+    baseline
+        Factor -> label that others are compared with. The first cell that has these levels is
+        entered twice: the twin shows the experiment's own noise.
+    settings, build, client, checksums
+        Likewise for every cell. `client` is the newest pgbench found unless named.
+    grids
+        Which factors are crossed with each other; a factor not named in a grid stays at its first
+        level there. None crosses all with all.
+    seed
+        Of the random order; None draws one and records it.
+    allow_assertions
+        Measure builds with assertions too.
+
+    Raises
+    ------
+    InputError
+        Every fault at once; nothing was started.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        factors: Mapping[str, Levels],
+        workload: Workload,
+        rounds: int = 5,
+        baseline: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Value] | None = None,
+        build: Build | str | Path = "",
+        client: Build | str | Path = "",
+        checksums: bool = False,
+        grids: Sequence[Sequence[str]] | None = None,
+        seed: int | None = None,
+        allow_assertions: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        faults = Faults()
+        if not name.replace("_", "").replace("-", "").isalnum():
+            faults.add("name", f"{name!r}: letters, digits, _ and - only")
+        if not isinstance(rounds, int) or rounds < 1:
+            faults.add("rounds", f"{rounds!r} is not a number of rounds")
+        self.name = name
+        self.rounds = rounds
+        self.baseline = {key: str(label) for key, label in (baseline or {}).items()}
+        self.seed = seed
+        base = _base_request(build, client, faults)
+        if base is None:
+            faults.raise_any()
+            raise AssertionError  # raise_any has raised
+        base = replace(
+            base,
+            workload=workload,
+            settings=dict(settings or {}),
+            checksums=checksums,
+            limits=limits or Limits(),
+        )
+        cells = make_cells(base, factors, grids, self.baseline, faults)
+        faults.raise_any()
+        check_requests([cell.request for cell in cells], assertions=allow_assertions)
+        cores = host.usable_cores()
+        self.cells = [_settled(cell, cores) for cell in cells]
+        self.factors = {name: _levels_of(self.cells, name) for name in factors}
+
+    def check(self) -> list[Finding]:
+        """List what may make these numbers wrong, worst first. Starts nothing."""
+        return preflight([cell.request for cell in self.cells])
+
+    @property
+    def expected_s(self) -> float:
+        """About how long a whole run takes, in seconds, without the first loading of clusters."""
+        each = [
+            cell.request.workload.duration_s
+            + cell.request.workload.warm_up_s
+            + 0.5
+            + cell.request.workload.database_bytes / (400 * 1024**2)
+            for cell in self.cells
+        ]
+        return sum(each) * self.rounds
+
+    def run(self, *, watch: Watch | None = None, fresh: bool = False) -> Record:
+        """Measure every trial that is not recorded yet.
+
+        An unfinished run with the same specification on this machine is continued with exactly the
+        missing trials; otherwise a new run begins. What killed runs left behind (processes,
+        sockets, directories) is removed first.
+
+        Parameters
+        ----------
+        watch
+            Called as things go on; None prints a line for each trial.
+        fresh
+            Begin a new run even if there is an unfinished one.
+
+        Returns
+        -------
+        Record
+            Of the complete run.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After the running server was removed; what was finished is in the ledger.
+        """
+        notes = workplace.sweep()
+        with self._ledger(fresh=fresh) as ledger:
+            notes += ledger.record.notes
+            _Runner(self, ledger, watch or print_lines, tuple(notes)).go()
+            return ledger.record
+
+    def _ledger(self, *, fresh: bool) -> Ledger:
+        machine = host.fingerprint(workplace.home())
+        specification = self._specification(machine)
+        identity = digest(specification)
+        place = runs_dir() / self.name
+        for directory in [] if fresh else unfinished(place, identity):
+            try:
+                return Ledger(directory)
+            except BusyError:
+                continue
+        now = datetime.datetime.now(datetime.UTC)
+        run_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+        seed = secrets.randbits(31) if self.seed is None else self.seed
+        order = shuffled_rounds(self.cells, self.rounds, seed)
+        return Ledger.create(
+            place / run_id,
+            specification
+            | {
+                "specification_hash": identity,
+                "run_id": run_id,
+                "created_at": now.isoformat(timespec="seconds"),
+                "seed": seed,
+                "order": order,
+                "host": machine,
+            },
+        )
+
+    def _specification(self, machine: Mapping[str, Any]) -> dict[str, Any]:
+        """Give what makes two runs the same; the seed counts only if it was chosen."""
+        identity = ("hostname", "machine", "cpu_model", "usable_cores", "memory_bytes", "kernel")
+        return {
+            "experiment": self.name,
+            "benchkit": __version__,
+            "rounds": self.rounds,
+            "factors": self.factors,
+            "baseline": self.baseline,
+            "chosen_seed": self.seed,
+            "machine": {name: machine.get(name) for name in identity},
+            "cells": [
+                {
+                    "levels": dict(cell.levels),
+                    "twin": cell.twin,
+                    "notes": list(cell.notes),
+                    "asked": cell.request.describe(),
+                }
+                for cell in self.cells
+            ],
+        }
+
+
+def _base_request(
+    build: Build | str | Path, client: Build | str | Path, faults: Faults
+) -> TrialRequest | None:
+    found: list[Build] = []
+    searches: dict[str, Callable[[], Build]] = {
+        "build": lambda: builds.find(build),
+        "client": lambda: builds.find(client) if client else builds.newest_client(),
+    }
+    for where, search in searches.items():
+        try:
+            found.append(search())
+        except BuildError as error:
+            faults.add(where, str(error))
+    if len(found) < 2:
+        return None
+    return TrialRequest(build=found[0], client=found[1], workload=Workload())
+
+
+def _settled(cell: Cell, cores: int) -> Cell:
+    request = cell.request
+    workload = request.workload.settled(request.client, cores)
+    return replace(cell, request=replace(request, workload=workload))
+
+
+def _levels_of(cells: Sequence[Cell], name: str) -> list[str]:
+    return list(dict.fromkeys(cell.levels[name] for cell in cells))
+
+
+class _Runner:
+    """Goes through the order and measures what is missing."""
+
+    def __init__(
+        self, experiment: Experiment, ledger: Ledger, watch: Watch, notes: tuple[str, ...]
+    ) -> None:
+        self.experiment = experiment
+        self.ledger = ledger
+        self.watch = watch
+        self.notes = notes
+        self.spent_s: list[float] = []
+
+    def go(self) -> None:
+        done = {entry["key"] for entry in self.ledger.record.entries}
+        self._tell("start")
+        for round_number, order in enumerate(self.ledger.record.specification["order"], 1):
+            for position, index in enumerate(order, 1):
+                cell = self.experiment.cells[index]
+                key = cell.key(round_number)
+                if key not in done:
+                    self._measure(cell, key, round_number, position)
+        self._tell("end")
+
+    def _measure(self, cell: Cell, key: str, round_number: int, position: int) -> None:
+        about = {"cell": cell.label, "round_number": round_number}
+        started = time.monotonic()
+        trial: Trial = measure(
+            cell.request,
+            purpose=f"{self.experiment.name}: {cell.label}",
+            on_step=lambda step: self._tell("step", step=step, **about),
+            on_progress=lambda second: self._tell("second", step="run", progress=second, **about),
+        )
+        context = {
+            "levels": dict(cell.levels),
+            "twin": cell.twin,
+            "round": round_number,
+            "position": position,
+        }
+        entry = self.ledger.append(key, trial, context)
+        self.spent_s.append(time.monotonic() - started)
+        self._tell("trial", entry=entry, **about)
+
+    def _tell(self, event: str, **more: Any) -> None:
+        record = self.ledger.record
+        missing = record.planned - len(record.entries)
+        each_s = self.experiment.expected_s / max(record.planned, 1)
+        if self.spent_s:
+            # The first trials load their clusters: the median forgets them.
+            each_s = sorted(self.spent_s)[len(self.spent_s) // 2]
+        self.watch(
+            Standing(
+                event=event,
+                done=len(record.entries),
+                planned=record.planned,
+                left_s=missing * each_s,
+                directory=self.ledger.directory,
+                notes=self.notes,
+                **more,
+            )
+        )
+
+
+def print_lines(standing: Standing) -> None:
+    """Watch an experiment in plain lines, one for each trial."""
+    if standing.event == "start":
+        for note in standing.notes:
+            print(note)  # noqa: T201
+        print(f"{standing.directory}: {standing.line()}", flush=True)  # noqa: T201
+    elif standing.event == "trial" and standing.entry is not None:
+        tps = standing.entry["result"].get("comparable_tps")
+        shown = f"{tps:,.0f} tps" if tps else standing.entry["status"]
+        print(f"{standing.line()}: {standing.cell}: {shown}", flush=True)  # noqa: T201

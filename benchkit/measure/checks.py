@@ -1,0 +1,268 @@
+"""Preflight: what would make the numbers wrong, found before any time is spent."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchkit.errors import Faults
+from benchkit.measure import host
+from benchkit.measure.trial import TrialRequest
+from benchkit.postgres import workplace
+from benchkit.postgres.settings import Value, catalogue, check_settings, text_of
+from benchkit.units import TIME_US, parse_quantity
+from benchkit.workload.pgbench import check_disk, check_workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that may mislead.
+
+    Attributes
+    ----------
+    severity
+        ``bad``: the numbers will not mean what they seem to; ``warning``: they may not;
+        ``info``: good to know.
+    evidence
+        What was seen.
+    fix
+        What to do about it.
+    """
+
+    severity: str
+    name: str
+    evidence: str
+    fix: str
+
+
+def check_requests(requests: Sequence[TrialRequest], *, assertions: bool) -> None:
+    """Refuse what cannot be done, every fault at once, before anything is started.
+
+    Raises
+    ------
+    InputError
+        With all faults.
+    """
+    faults = Faults()
+    seen: set[str] = set()
+    for request in requests:
+        own = Faults()
+        check_workload(request.workload, request.client, own)
+        check_settings(request.settings, request.build, own)
+        _check_connections(request, own)
+        _check_build(request, own, assertions=assertions)
+        for fault in own.found:
+            if str(fault) not in seen:
+                seen.add(str(fault))
+                faults.add(fault.where, fault.problem)
+    if not faults.found and requests:
+        largest = max(requests, key=lambda request: request.workload.database_bytes)
+        templates = {
+            (request.build.fingerprint, request.workload.scale, request.workload.fillfactor, sql)
+            for request in requests
+            for sql in {(), request.sql}
+        }
+        check_disk(largest.workload, workplace.home(), faults, clusters=len(templates))
+    faults.raise_any()
+
+
+def _check_build(request: TrialRequest, faults: Faults, *, assertions: bool) -> None:
+    build = request.build
+    if build.assertions and not assertions:
+        faults.add(
+            "build",
+            f"PostgreSQL {build.version} in {build.bin_dir} was compiled with assertions, which "
+            "distort what is measured; pass allow_assertions=True to measure it all the same",
+        )
+
+
+def _setting(request: TrialRequest, name: str, default: str) -> str:
+    if name in request.settings:
+        return text_of(request.settings[name])
+    known = catalogue(request.build).get(name)
+    return known.default if known else default
+
+
+def _check_connections(request: TrialRequest, faults: Faults) -> None:
+    clients = request.workload.clients
+    allowed = _setting(request, "max_connections", "100")
+    # One more is benchkit's own; pgbench connects as a superuser, so reserved ones are open to it.
+    if allowed.isdigit() and clients + 1 > int(allowed):
+        faults.add(
+            "clients",
+            f"{clients} clients and benchkit's own connection exceed max_connections={allowed}; "
+            f"set max_connections to {clients + 10}",
+        )
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if files != resource.RLIM_INFINITY and clients + 10 > files:
+        faults.add("clients", f"{clients} clients exceed the limit of {files} open files")
+
+
+def preflight(requests: Sequence[TrialRequest]) -> list[Finding]:
+    """Look for known ways to get a wrong number. Takes no measurement, starts no server."""
+    place = workplace.home()
+    machine = host.fingerprint(place)
+    findings = [finding for check in _HOST_CHECKS for finding in check(machine)]
+    seen = set()
+    for request in requests:
+        for check in _REQUEST_CHECKS:
+            for finding in check(request):
+                if finding not in seen:
+                    seen.add(finding)
+                    findings.append(finding)
+    findings += _others(host.other_postgres(place))
+    order = {"bad": 0, "warning": 1, "info": 2}
+    return sorted(findings, key=lambda finding: order[finding.severity])
+
+
+def _others(running: Iterable[str]) -> Iterator[Finding]:
+    for text in running:
+        yield Finding(
+            severity="warning",
+            name="another PostgreSQL server",
+            evidence=text,
+            fix="stop it while measuring",
+        )
+
+
+def _scale_below_clients(request: TrialRequest) -> Iterator[Finding]:
+    workload = request.workload
+    if workload.script == "tpcb-like" and workload.clients > workload.scale:
+        yield Finding(
+            severity="warning",
+            name="scale below clients",
+            evidence=f"{workload.clients} clients update {workload.scale} branch rows: lock waits "
+            "are measured",
+            fix=f"a scale of at least {workload.clients} (pgbench's manual says why)",
+        )
+
+
+def _short_run(request: TrialRequest) -> Iterator[Finding]:
+    workload = request.workload
+    number, unit = parse_quantity(_setting(request, "checkpoint_timeout", "300"))
+    cycle_s = number * TIME_US.get(unit, 1_000_000) / 1e6
+    if workload.duration_s and workload.duration_s < cycle_s:
+        yield Finding(
+            severity="info",
+            name="run shorter than a checkpoint cycle",
+            evidence=f"{workload.duration_s} s against checkpoint_timeout={cycle_s:.0f} s: what "
+            "checkpoints cost is not in the numbers",
+            fix="longer runs, if that cost belongs to the question",
+        )
+
+
+def _unsafe_settings(request: TrialRequest) -> Iterator[Finding]:
+    costs = {"fsync": "a crash loses the database", "full_page_writes": "a crash may corrupt it"}
+    for name, cost in costs.items():
+        if _is_off(request, name):
+            yield Finding(
+                severity="bad",
+                name=f"{name} is off",
+                evidence=f"faster than any server that may not lose data: {cost}",
+                fix="compare it only with itself",
+            )
+    if _is_off(request, "autovacuum"):
+        yield Finding(
+            severity="warning",
+            name="autovacuum is off",
+            evidence="dead rows pile up as in no server at work",
+            fix="leave it on, unless it is the question",
+        )
+
+
+def _is_off(request: TrialRequest, name: str) -> bool:
+    settings: Mapping[str, Value] = request.settings
+    return name in settings and text_of(settings[name]).lower() in ("off", "false", "no", "0")
+
+
+def _assertions(request: TrialRequest) -> Iterator[Finding]:
+    flags = request.build.cflags or ""
+    if request.build.assertions or "-O0" in flags.split():
+        yield Finding(
+            severity="bad",
+            name="not a build for measuring",
+            evidence=f"PostgreSQL {request.build.version}: assertions or -O0 (CFLAGS {flags})",
+            fix="a build with optimisation and without --enable-cassert",
+        )
+
+
+def _client_version(request: TrialRequest) -> Iterator[Finding]:
+    client, build = request.client, request.build
+    if client.pgbench and client.pgbench.major != build.version.major:
+        yield Finding(
+            severity="info",
+            name="client of another version",
+            evidence=f"pgbench {client.pgbench} drives PostgreSQL {build.version}; the same client "
+            "drives every server, so that changes of pgbench do not count",
+            fix="client= chooses another",
+        )
+
+
+def _memory(machine: Mapping[str, Any]) -> Iterator[Finding]:
+    if machine.get("swap_used_bytes"):
+        yield Finding(
+            severity="warning",
+            name="the machine swaps",
+            evidence=f"{machine['swap_used_bytes'] / 1024**2:.0f} MB of swap in use",
+            fix="end what takes the memory",
+        )
+
+
+def _file_system(machine: Mapping[str, Any]) -> Iterator[Finding]:
+    if machine.get("filesystem_type") == "tmpfs":
+        yield Finding(
+            severity="bad",
+            name="data directory in memory",
+            evidence="the file system is tmpfs: no disk is measured, and a sync costs nothing",
+            fix="set BENCHKIT_HOME to a directory on a disk",
+        )
+
+
+def _governor(machine: Mapping[str, Any]) -> Iterator[Finding]:
+    governor = machine.get("scaling_governor")
+    if governor and governor != "performance":
+        yield Finding(
+            severity="warning",
+            name="CPU frequency varies",
+            evidence=f"scaling governor {governor}",
+            fix="the governor 'performance' while measuring",
+        )
+
+
+def _few_cores(machine: Mapping[str, Any]) -> Iterator[Finding]:
+    cores = machine.get("usable_cores")
+    if cores and cores <= 2:
+        yield Finding(
+            severity="info",
+            name="client and server share the cores",
+            evidence=f"{cores} usable cores for pgbench, the server and the system",
+            fix="read ratios, not absolute numbers",
+        )
+
+
+def _virtual(machine: Mapping[str, Any]) -> Iterator[Finding]:
+    if machine.get("hypervisor"):
+        yield Finding(
+            severity="info",
+            name="virtual machine",
+            evidence="neighbours on the same hardware take their share unseen",
+            fix="more rounds; believe the interval, not a single run",
+        )
+
+
+_HOST_CHECKS: tuple[Callable[[Mapping[str, Any]], Iterator[Finding]], ...] = (
+    _memory,
+    _file_system,
+    _governor,
+    _few_cores,
+    _virtual,
+)
+_REQUEST_CHECKS: tuple[Callable[[TrialRequest], Iterator[Finding]], ...] = (
+    _unsafe_settings,
+    _assertions,
+    _scale_below_clients,
+    _client_version,
+    _short_run,
+)

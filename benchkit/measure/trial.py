@@ -1,0 +1,367 @@
+"""One measured run: request in, record out.
+
+The steps, in order: the machine's lock; a cluster cloned from its template and synced; settings
+written, the server started, every setting read back; the cache as asked; checkpoint; warm-up;
+counters; the measured run; counters again; the gates; stop; remove.
+
+Format of a record (``record_version``):
+
+1. First version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchkit.errors import BenchkitError
+from benchkit.measure import counters, host
+from benchkit.measure.gates import Evidence, Gate, Limits, closed_gates
+from benchkit.postgres import workplace
+from benchkit.postgres.builds import Build
+from benchkit.postgres.server import Server, log_errors
+from benchkit.postgres.settings import Value
+from benchkit.postgres.versions import has
+from benchkit.workload.pgbench import Workload, as_record, tables
+from benchkit.workload.progress import Progress
+from benchkit.workload.report import comparable_tps
+from benchkit.workload.run import Run, count_rows, loaded_template, run_pgbench
+
+RECORD_VERSION = 1
+
+Connection = psycopg.Connection[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRequest:
+    """Everything that one measured run needs to know.
+
+    Attributes
+    ----------
+    build, client
+        Whose server, and whose pgbench.
+    workload
+        With the number of threads settled.
+    settings
+        By name; read back before the run.
+    sql
+        Run once after loading; part of the template.
+    checksums
+        Data checksums of the cluster.
+    """
+
+    build: Build
+    client: Build
+    workload: Workload
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    sql: tuple[str, ...] = ()
+    checksums: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def describe(self) -> dict[str, Any]:
+        """Give what was asked as plain data; the key of a trial is made from it."""
+        return {
+            "build": self.build.describe(),
+            "client": self.client.describe(),
+            "workload": as_record(self.workload),
+            "settings": dict(self.settings),
+            "sql": list(self.sql),
+            "checksums": self.checksums,
+            "limits": asdict(self.limits),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What came out of one request, immutable and self-describing.
+
+    Attributes
+    ----------
+    status
+        ``usable``; ``rejected`` by a gate; ``failed`` before there was anything to judge.
+    gates
+        The gates that closed or flagged.
+    error
+        Of a failed trial: what happened, with its evidence.
+    asked, effective
+        The request, and the settings that were not at their defaults in the server.
+    started_at
+        Epoch seconds when the measured run began (of a failed trial: when it was begun).
+    steps_s
+        What each step took, in seconds.
+    result
+        pgbench's report as plain data, with ``client_cpu_s``, ``wall_s`` and ``comparable_tps``,
+        the throughput that may be compared between clients of different versions.
+    warm_up
+        The same of the warm-up run, None without one.
+    counters
+        What the server counted during the measured run, see `benchkit.measure.counters`.
+    host
+        Host name, boot and load when the trial began.
+    progress
+        Second by second: kept in a file of its own, not in the record.
+    texts
+        Raw outputs by file name, likewise.
+    """
+
+    status: str
+    gates: tuple[Gate, ...] = ()
+    error: str = ""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    started_at: float = 0.0
+    steps_s: Mapping[str, float] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
+    warm_up: Mapping[str, Any] | None = None
+    counters: Mapping[str, Any] = field(default_factory=dict)
+    host: Mapping[str, Any] = field(default_factory=dict)
+    progress: tuple[Progress, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """Give the trial as plain JSON, without its series and raw outputs."""
+        data = {"record_version": RECORD_VERSION} | self.__dict__
+        del data["progress"], data["texts"]
+        return data | {"gates": [asdict(gate) for gate in self.gates]}
+
+
+def measure(
+    request: TrialRequest,
+    *,
+    purpose: str = "a trial",
+    on_step: Callable[[str], None] = lambda step: None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Trial:
+    """Measure once. Whatever fails is in the trial that is returned, with its cause.
+
+    Nothing of the server is left on disk or in the process table afterwards.
+
+    Parameters
+    ----------
+    purpose
+        Shown to another benchkit that waits for the machine.
+    on_step, on_progress
+        Called as each step begins, and with each second's progress.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After the server was stopped and removed; there is no trial then.
+    """
+    course = _Course(request, on_step, on_progress)
+    with workplace.machine_lock(purpose):
+        try:
+            return course.follow()
+        except (BenchkitError, psycopg.Error, OSError) as error:
+            return course.failed(error)
+
+
+class _Course:
+    """The steps of one trial, and what is known so far."""
+
+    def __init__(
+        self,
+        request: TrialRequest,
+        on_step: Callable[[str], None],
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.request = request
+        self.on_step = on_step
+        self.on_progress = on_progress
+        self.steps_s: dict[str, float] = {}
+        self.begun_at = time.time()
+        self.texts: dict[str, str] = {}
+        self.host = {
+            "hostname": platform.node(),
+            "boot_id": host.boot_id(),
+            "load_average": os.getloadavg()[0],
+            "throttling": host.throttling(),
+        }
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self.on_step(name)
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.steps_s[name] = round(time.monotonic() - started, 4)
+
+    def failed(self, error: Exception) -> Trial:
+        return Trial(
+            status="failed",
+            error=f"{type(error).__name__}: {error}",
+            asked=self.request.describe(),
+            started_at=self.begun_at,
+            steps_s=self.steps_s,
+            host=self.host,
+            texts=self.texts,
+        )
+
+    def follow(self) -> Trial:
+        request = self.request
+        with self.step("template"):
+            template, _ = loaded_template(
+                request.build,
+                request.client,
+                request.workload,
+                sql=request.sql,
+                checksums=request.checksums,
+            )
+        server = Server(request.build, request.settings, template=template)
+        try:
+            with self.step("clone and start"):
+                server.__enter__()
+            self.steps_s |= {name: round(value, 4) for name, value in server.steps_s.items()}
+            del self.steps_s["clone and start"]
+            trial = self._measure_on(server)
+        finally:
+            self.texts["server.log"] = _log_of(server)
+            with self.step("stop"):
+                server.close()
+        return trial
+
+    def _measure_on(self, server: Server) -> Trial:
+        workload = self.request.workload
+        with server.connect() as connection:
+            with self.step("prepare"):
+                scale = self._prepare(server, connection)
+                effective = server.changed_settings()
+            warm_up = None
+            if workload.warm_up_s:
+                with self.step("warm-up"):
+                    warm_up = self._run(server, "warm-up", workload.warm_up_s, None)
+            with self.step("counters before"):
+                # What vacuum, checkpoint and warm-up did may still be on its way to the counters.
+                counters.flush_statistics(connection)
+                before = counters.read_counters(connection)
+            log_before = len(server.process.log())
+            clock = time.time() - time.monotonic()
+            with self.step("run"):
+                run = self._run(server, "run", None, self.on_progress)
+            jump_s = time.time() - time.monotonic() - clock
+            with self.step("counters after"):
+                counted = self._count(server, connection, before, run)
+            evidence = Evidence(
+                run=run,
+                workload=workload,
+                scale_in_tables=scale,
+                log_errors=log_errors(server.process.log()[log_before:]),
+                server_alive=server.process.alive(),
+                clock_jump_s=jump_s,
+                reset_counters=counters.resets(counted),
+            )
+        gates = tuple(closed_gates(evidence, self.request.limits))
+        return Trial(
+            status="rejected" if any(gate.rejects for gate in gates) else "usable",
+            gates=gates,
+            asked=self.request.describe(),
+            effective=effective,
+            started_at=run.started_at,
+            steps_s=self.steps_s,
+            result=_result(run, self.request),
+            warm_up=None if warm_up is None else _result(warm_up, self.request),
+            counters=counted,
+            host=self.host,
+            progress=tuple(run.progress),
+            texts=self.texts,
+        )
+
+    def _prepare(self, server: Server, connection: Connection) -> int:
+        """Bring the cache to the state asked for, checkpoint, and read the true scale."""
+        client = self.request.client
+        names = tables(client.pgbench or client.version)
+        if self.request.workload.cache == "prewarmed":
+            _prewarm(server, connection)
+        scale = count_rows(connection, names["branches"])
+        connection.execute("CHECKPOINT")
+        if self.request.workload.cache == "cold":
+            _drop_from_page_cache(server.data_dir)
+        return scale
+
+    def _run(
+        self,
+        server: Server,
+        name: str,
+        duration_s: int | None,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> Run:
+        run = run_pgbench(
+            self.request.workload,
+            self.request.client,
+            host=server.host,
+            directory=server.instance.make_directory(name),
+            duration_s=duration_s,
+            on_progress=on_progress,
+        )
+        self.texts[f"{name}.stdout.txt"], self.texts[f"{name}.stderr.txt"] = run.stdout, run.stderr
+        return run
+
+    def _count(
+        self, server: Server, connection: Connection, before: counters.Counters, run: Run
+    ) -> dict[str, Any]:
+        if not server.process.alive():
+            return {"reasons": {"*": "the server went down during the run"}}
+        transactions = run.report.transactions if run.report else None
+        complete = counters.settle(connection, transactions or 0, before)
+        counted = counters.difference(before, counters.read_counters(connection))
+        return counted | {"complete": complete, "transactions": transactions}
+
+
+def _result(run: Run, request: TrialRequest) -> dict[str, Any]:
+    client = request.client.pgbench or request.client.version
+    reconnect = request.workload.reconnect
+    report = run.report.to_dict() if run.report else {}
+    tps = comparable_tps(run.report, client.number, reconnect=reconnect) if run.report else None
+    return report | {
+        "comparable_tps": tps,
+        "command": list(run.command),
+        "exit_code": run.exit_code,
+        "wall_s": round(run.wall_s, 4),
+        "client_cpu_s": round(run.cpu_s, 4),
+        "aborted_clients": len(run.errors.aborted_clients),
+    }
+
+
+def _log_of(server: Server) -> str:
+    with contextlib.suppress(BenchkitError, OSError):
+        return server.process.log()
+    return ""
+
+
+def _prewarm(server: Server, connection: Connection) -> None:
+    relations = "FROM pg_class WHERE relname LIKE %s AND relkind IN ('r', 'i')"
+    pattern = ["%accounts%"]
+    if has(server.build.version, "pg_prewarm"):
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+        query = "SELECT sum(pg_prewarm(oid::regclass)) " + relations
+        connection.execute(query.encode(), pattern)
+        connection.execute("DROP EXTENSION pg_prewarm")
+    else:
+        rows = connection.execute(
+            b"SELECT relname FROM pg_class WHERE relname LIKE %s AND relkind = 'r'", pattern
+        )
+        for row in rows.fetchall():
+            count_rows(connection, row["relname"])
+
+
+def _drop_from_page_cache(directory: Path) -> None:
+    """Ask the kernel to drop the files of a directory from its page cache; clean pages go."""
+    os.sync()
+    if not hasattr(os, "posix_fadvise"):
+        raise BenchkitError("this operating system cannot drop files from its page cache")
+    for path in directory.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)

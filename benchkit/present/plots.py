@@ -1,0 +1,167 @@
+"""Plots of results. Each shows every run as a point and draws benchkit's own interval.
+
+No bootstrap: at three to ten runs it is too narrow. Each returns nothing and shows a figure with a
+text alternative that states the finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from benchkit.analysis.metrics import METRICS
+from benchkit.analysis.results import Comparison, Results
+from benchkit.analysis.stats import Estimate, format_ratio, mean_interval
+from benchkit.errors import FormatError
+from benchkit.present.figures import PALETTE, house_style, new_figure, show_figure
+from benchkit.units import size_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_cells(
+    results: Results,
+    *,
+    x: str,
+    colour: str | None = None,
+    metric: str = "tps",
+    caption: str = "",
+    x_title: str = "",
+    **where: str,
+) -> None:
+    """Show a metric for the levels of one factor, coloured by another.
+
+    Parameters
+    ----------
+    x, colour
+        Factors.
+    metric
+        Name of a metric.
+    x_title
+        Title of the horizontal axis; the factor's name by default.
+    **where
+        Only cells with these levels.
+    """
+    found = METRICS[metric]
+    figure, axes = new_figure()
+    cells = results.cells(**where)
+    groups = _levels(results, cells, colour) if colour else [""]
+    places = _levels(results, cells, x)
+    words = []
+    for number, group in enumerate(groups):
+        shift = (number - (len(groups) - 1) / 2) * 0.18
+        for place, level in enumerate(places):
+            chosen = [c for c in cells if c[x] == level and (not colour or c[colour] == group)]
+            values = [v for c in chosen for v in results.values(c, metric).values()]
+            mean = _draw_cell(axes, place + shift, values, PALETTE[number], group, first=not place)
+            words += [f"{group} {level}: {mean:,.{found.digits}f}".strip()] if mean else []
+    axes.set_xticks(range(len(places)), places)
+    axes.set_xlim(-0.6, len(places) - 0.4)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(x_title or x.replace("_", " "))
+    axes.set_ylabel(_axis_title(metric))
+    _legend(axes, colour)
+    show_figure(figure, alt=f"{found.title}. {'; '.join(words)}.", caption=caption)
+
+
+def _levels(results: Results, cells: Sequence[dict[str, str]], factor: str) -> list[str]:
+    present = {cell[factor] for cell in cells}
+    levels = [level for level in results.factors[factor] if level in present]
+    try:
+        return sorted(levels, key=size_of)
+    except FormatError:
+        return levels
+
+
+def _axis_title(metric: str) -> str:
+    found = METRICS[metric]
+    return f"{found.title} ({found.unit})" if found.unit else found.title
+
+
+def _draw_cell(
+    axes: Axes, at: float, values: Sequence[float], colour: str, label: str, *, first: bool
+) -> float | None:
+    if not values:
+        return None
+    interval = mean_interval(list(values))
+    if interval.value is None:
+        return None
+    axes.plot([at] * len(values), values, "o", color=colour, alpha=0.35, markersize=5)
+    axes.plot([at], [interval.value], "D", color=colour, label=label if first else None)
+    if interval.low is not None and interval.high is not None:
+        axes.plot([at, at], [interval.low, interval.high], color=colour, linewidth=2.5)
+    return interval.value
+
+
+def _legend(axes: Axes, title: str | None) -> None:
+    if title:
+        with house_style():
+            axes.legend(title=title.replace("_", " "), loc="best")
+
+
+def plot_ratios(
+    comparisons: Sequence[Comparison], *, twin: Estimate | None = None, caption: str = ""
+) -> None:
+    """Show ratios with their intervals, and the twin's as a grey band: the run's own noise."""
+    shown = [item for item in comparisons if item.estimate.ratio is not None]
+    figure, axes = new_figure(height_in=1.6 + 0.5 * max(len(shown), 1))
+    if twin is not None and twin.low is not None and twin.high is not None:
+        axes.axvspan(twin.low, twin.high, color="#bbbbbb", alpha=0.5, label="twin (A/A)")
+    axes.axvline(1, color="#444444", linewidth=1)
+    for row, item in enumerate(reversed(shown)):
+        estimate = item.estimate
+        if estimate.low is not None and estimate.high is not None:
+            axes.plot([estimate.low, estimate.high], [row, row], color=PALETTE[0], linewidth=2.5)
+        axes.plot([estimate.ratio], [row], "D", color=PALETTE[0])
+    axes.set_yticks(range(len(shown)), [_wrapped(item.label) for item in reversed(shown)])
+    axes.set_ylim(-0.7, len(shown) - 0.3)
+    axes.set_xlabel("ratio of throughput")
+    if shown and shown[0].metric.name != "tps":
+        axes.set_xlabel(f"ratio: {shown[0].metric.title.lower()}")
+    with house_style():
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="lower right", fontsize=9)
+    words = "; ".join(f"{item.label}: {format_ratio(item.estimate)}" for item in shown)
+    show_figure(figure, alt=f"Ratios with 95 % intervals. {words or 'None.'}", caption=caption)
+
+
+def _wrapped(text: str) -> str:
+    return text.replace(" (", "\n(")
+
+
+def plot_over_time(results: Results, *, colour: str, caption: str = "", **where: str) -> None:
+    """Show throughput second by second: every round thin, the mean over rounds thick."""
+    figure, axes = new_figure()
+    series = results.series
+    words = []
+    for number, levels in enumerate(results.cells(**where)):
+        part = series
+        for name, label in levels.items():
+            part = part[part[name] == label] if not part.empty else part
+        if part.empty:
+            continue
+        _draw_series(axes, part, PALETTE[number], levels[colour])
+        first, last = _ends(part)
+        words.append(f"{levels[colour]}: {first:,.0f} at the start, {last:,.0f} at the end")
+    axes.set_xlabel("time in the measured run (s)")
+    axes.set_ylabel(_axis_title("tps"))
+    axes.set_ylim(bottom=0)
+    _legend(axes, colour)
+    alt = f"Throughput over time. {'; '.join(words) or 'No series.'}."
+    show_figure(figure, alt=alt, caption=caption)
+
+
+def _draw_series(axes: Axes, part: Any, colour: str, label: str) -> None:
+    for _, single in part.groupby("key"):
+        axes.plot(single["time_s"], single["tps"], color=colour, alpha=0.25, linewidth=1)
+    mean = part.assign(second=part["time_s"].round()).groupby("second")["tps"].mean()
+    axes.plot(mean.index, mean.to_numpy(), color=colour, linewidth=2.5, label=label)
+
+
+def _ends(part: Any) -> tuple[float, float]:
+    """Give the mean throughput of the first and of the last fifth of the runs."""
+    end = part["time_s"].max()
+    first = part[part["time_s"] <= end / 5 + 1]["tps"].mean()
+    last = part[part["time_s"] >= end * 4 / 5]["tps"].mean()
+    return float(first), float(last)

@@ -1,0 +1,188 @@
+"""What every report shows besides its own question: checks, verdicts, trials, provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchkit.analysis.claims import Claim, claims_table
+from benchkit.analysis.metrics import METRICS
+from benchkit.analysis.results import Comparison, Results
+from benchkit.analysis.stats import format_ratio
+from benchkit.experiment.ledger import Record
+from benchkit.measure.checks import Finding
+from benchkit.present.tables import show_note, show_table
+from benchkit.units import show_bytes
+
+RUN_MIME = "application/vnd.benchkit.run+json"
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """Show what the preflight found, worst first."""
+    import pandas as pd
+
+    if not findings:
+        show_note("The preflight found nothing that would make these numbers wrong.", "good")
+        return
+    frame = pd.DataFrame(
+        {
+            "Severity": [finding.severity for finding in findings],
+            "What": [finding.name for finding in findings],
+            "Seen": [finding.evidence for finding in findings],
+            "What to do": [finding.fix for finding in findings],
+        }
+    )
+    show_table(frame, caption="What may mislead, found before measuring", row_header="Severity")
+
+
+def show_comparisons(comparisons: Sequence[Comparison], results: Results, *, caption: str) -> None:
+    """Show ratios with intervals and verdicts in words, and the twin's A/A result beside them."""
+    import pandas as pd
+
+    rows = []
+    for item in comparisons:
+        estimate = item.estimate
+        more = item.verdict.more_rounds
+        rows.append(
+            {
+                "Compared": f"{item.level} against {item.against}",
+                **{name.replace("_", " "): label for name, label in item.context.items()},
+                "Ratio": estimate.ratio,
+                "from": estimate.low,
+                "to": estimate.high,
+                "Rounds": estimate.rounds,
+                "Verdict": item.verdict.text,
+                "More rounds": more if item.verdict.kind == "undecided" else None,
+            }
+        )
+    frame = pd.DataFrame(rows)
+    if "More rounds" in frame and frame["More rounds"].isna().all():
+        frame = frame.drop(columns="More rounds")
+    digits = dict.fromkeys(["Ratio", "from", "to"], ".3f")
+    show_table(frame, caption=caption, formats=digits, notes=_twin_words(results, comparisons))
+
+
+def _twin_words(results: Results, comparisons: Sequence[Comparison]) -> list[str]:
+    notes = ["Intervals of 95 %, paired by round."]
+    if len(comparisons) > 1:
+        notes.append("Verdicts are Holm-adjusted over the rows of this table.")
+    metric = comparisons[0].metric.name if comparisons else "tps"
+    twin = results.twin(metric)
+    if twin is not None:
+        notes.append(f"Twin (the baseline against itself): {format_ratio(twin)}.")
+    return notes
+
+
+def show_summary(results: Results, metrics: Sequence[str], *, caption: str, **where: str) -> None:
+    """Show a row per metric and a column per cell: means over the usable trials."""
+    import pandas as pd
+
+    cells = results.summary(metrics, **where)
+    labels = [name for name in results.factors if name in cells]
+    rows = []
+    for metric in [METRICS[name] for name in metrics]:
+        title = f"{metric.title} ({metric.unit})" if metric.unit else metric.title
+        row = {"Mean of": title}
+        for _, cell in cells.iterrows():
+            value = cell[metric.title]
+            column = ", ".join(cell[name] for name in labels) or "the cell"
+            row[column] = None if pd.isna(value) else f"{value:,.{metric.digits}f}"
+        rows.append(row)
+    counts = sorted(set(cells["trials"]))
+    trials = " to ".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
+    notes = f"Over {trials} usable trials a cell. A dash: not counted by this version, or reset."
+    show_table(pd.DataFrame(rows), caption=caption, notes=notes, row_header="Mean of")
+
+
+def show_claims(claims: Sequence[Claim], results: Results) -> None:
+    """Show each published claim with what was measured here and a verdict."""
+    frame = claims_table(claims, twin=results.twin())
+    show_table(frame, caption="Published claims and what was measured here", row_header="Claim")
+
+
+def show_trials(results: Results) -> None:
+    """Show every trial in the order it was measured, the rejected ones with their reasons."""
+    frame = results.frame
+    varying = [name for name in results.factors if frame[name].nunique() > 1]
+    columns = ["round", *varying, "twin", "tps", "latency_average_ms", "status", "reason"]
+    shown = frame[columns].assign(twin=frame["twin"].map({True: "twin", False: ""}))
+    shown = shown.rename(
+        columns={"tps": "Throughput", "latency_average_ms": "Average latency"} | {"twin": "Twin"}
+    )
+    if not len(results.unusable):
+        shown = shown.drop(columns="reason")
+    units = {"Throughput": "transactions/s", "Average latency": "ms"}
+    formats = {"Throughput": ",.0f", "Average latency": ".2f"}
+    caption = f"All {len(frame)} trials as measured, {len(results.unusable)} of them not usable"
+    flags = [f"{count} trials flagged: {name}." for name, count in results.flags().items()]
+    show_table(shown, caption=caption, units=units, formats=formats, notes=flags)
+
+
+def show_provenance(record: Record) -> None:
+    """Show what is needed to believe and to repeat the run."""
+    import pandas as pd
+
+    specification = record.specification
+    rows = [*_build_rows(specification), *_host_rows(specification["host"])]
+    rows += [
+        ("Settings asked for", _asked_settings(specification)),
+        ("Not at their defaults in the servers", _effective_settings(record)),
+        ("Random order", f"seed {specification['seed']}, {specification['rounds']} rounds"),
+        ("benchkit", f"{specification['benchkit']}, run {specification['run_id']}"),
+    ]
+    frame = pd.DataFrame(rows, columns=["What", "This run"])
+    show_table(frame, caption="What was measured, where, and how", row_header="What")
+
+
+def _build_rows(specification: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = {}
+    for cell in specification["cells"]:
+        build, client = cell["asked"]["build"], cell["asked"]["client"]
+        flags = " ".join(build["configure"] or ["flags unknown"])
+        compiler = f"{build['compiler'] or ''} {build['cflags'] or ''}"
+        rows[f"PostgreSQL {build['version']}"] = (
+            f"{build['origin']}; configured with {flags or 'nothing'}; {compiler}"
+        )
+        rows["Client"] = f"pgbench {client['pgbench']} ({client['origin']})"
+    return list(rows.items())
+
+
+def _host_rows(host: Mapping[str, Any]) -> list[tuple[str, str]]:
+    memory = show_bytes(host["memory_bytes"]) if host.get("memory_bytes") else "unknown"
+    machine = f"{host.get('cpu_model')}, {host.get('usable_cores')} usable cores, {memory} RAM"
+    if host.get("hypervisor"):
+        machine += ", virtual"
+    system = f"{host.get('os_name')} {host.get('os_version') or ''}, {host.get('kernel')}"
+    disk = f"{host.get('filesystem_type')} on {host.get('filesystem_device')}"
+    return [("Machine", machine), ("System", system), ("File system", disk)]
+
+
+def _asked_settings(specification: Mapping[str, Any]) -> str:
+    texts = []
+    for cell in specification["cells"]:
+        settings = cell["asked"]["settings"]
+        texts.append(", ".join(f"{name}={value}" for name, value in settings.items()) or "none")
+    return "; ".join(dict.fromkeys(texts))
+
+
+def _effective_settings(record: Record) -> str:
+    same: dict[str, set[str]] = {}
+    for entry in record.entries:
+        for name, value in entry["effective"].items():
+            same.setdefault(name, set()).add(value)
+    return ", ".join(f"{name}={' or '.join(sorted(values))}" for name, values in same.items())
+
+
+def embed(record: Record) -> None:
+    """Put specification and trials into the notebook itself, as one output with a MIME bundle."""
+    from IPython.display import display
+
+    data = {
+        "run_dir": str(record.directory),
+        "specification": record.specification,
+        "trials": record.entries,
+    }
+    text = f"This notebook carries its {len(record.entries)} trials and their specification."
+    plain = json.loads(json.dumps(data, default=str))
+    display({RUN_MIME: plain, "text/plain": text}, raw=True)  # type: ignore[no-untyped-call]

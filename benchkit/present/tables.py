@@ -1,0 +1,350 @@
+"""Tables and notes that a person reads: in a notebook, in a report, in a mail.
+
+The HTML carries its own alignment, because JupyterLab aligns every cell to the right, and no
+colours, because the notebook may be dark.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from benchkit.errors import Fault, Faults, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Format = str | Callable[[Any], str]
+
+MISSING = "\N{EN DASH}"
+SIGNIFICANT_DIGITS = 4
+# kind -> (word, border, background, text): every text has a contrast of 7:1 or better.
+NOTE_KINDS = {
+    "info": ("Note", "#0173b2", "#eef6fb", "#1f2328"),
+    "good": ("✓ Good", "#02784f", "#edf8f3", "#1f2328"),
+    "warning": ("⚠ Warning", "#b35900", "#fff6e8", "#1f2328"),
+    "bad": ("✗ Problem", "#b3261e", "#fdf0ef", "#1f2328"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    name: str
+    unit: str
+    is_header: bool
+    is_number: bool
+    cells: tuple[str, ...]
+
+    @property
+    def align(self) -> str:
+        return "right" if self.is_number else "left"
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+def table_html(
+    frame: pd.DataFrame,
+    *,
+    caption: str,
+    units: Mapping[str, str] | None = None,
+    formats: Mapping[str, Format] | None = None,
+    notes: str | Sequence[str] = (),
+    row_header: str | None = None,
+) -> str:
+    """Write a data frame as an accessible HTML table that scrolls inside its own box.
+
+    Parameters
+    ----------
+    frame
+        The rows. Missing values (None, NaN, NaT, NA) become an en dash.
+    caption
+        What the table says; required.
+    units
+        Column -> unit, shown in the column's header.
+    formats
+        Column -> format specification (``".1%"``) or a function from value to text. Without one,
+        whole numbers get thousands separators and other numbers about four significant digits,
+        with the same number of decimals down the column where that is possible.
+    notes
+        One or several sentences under the table.
+    row_header
+        The column that names the row; shown first, in place of the index. None: the index, or
+        the first column if the index only counts the rows.
+
+    Returns
+    -------
+    str
+        HTML; every text in it is escaped.
+
+    Raises
+    ------
+    InputError
+        No caption, two columns of the same name, or ``units``, ``formats`` or ``row_header``
+        name a column that is not there.
+    """
+    columns = _columns(frame, caption, units or {}, formats or {}, row_header)
+    title = html.escape(caption.strip())
+    head = "".join(map(_head_html, columns))
+    body = "".join(f"<tr>{_row_html(columns, row)}</tr>" for row in range(len(frame)))
+    if len(frame) == 0:
+        body = f'<tr><td colspan="{len(columns)}" style="text-align:left">no rows</td></tr>'
+    below = "".join(
+        f'<p class="benchkit-table-note">{html.escape(note)}</p>' for note in _sentences(notes)
+    )
+    # tabindex: a box that scrolls must be reachable without a mouse.
+    return (
+        f'<div class="benchkit-table" role="group" aria-label="{title}" tabindex="0" '
+        f'style="overflow-x:auto;max-width:100%"><table>'
+        f'<caption style="text-align:left;font-weight:bold">{title}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{below}"
+    )
+
+
+def _head_html(column: _Column) -> str:
+    if not column.title:
+        return "<td></td>"  # an empty header cell is read out as a header without a name
+    return f'<th scope="col" style="text-align:{column.align}">{html.escape(column.title)}</th>'
+
+
+def _row_html(columns: Sequence[_Column], row: int) -> str:
+    parts = []
+    for column in columns:
+        tag, scope = ("th", ' scope="row"') if column.is_header else ("td", "")
+        style = f"text-align:{column.align}" + (";white-space:nowrap" if column.is_number else "")
+        parts.append(f'<{tag}{scope} style="{style}">{html.escape(column.cells[row])}</{tag}>')
+    return "".join(parts)
+
+
+def table_text(
+    frame: pd.DataFrame,
+    *,
+    caption: str,
+    units: Mapping[str, str] | None = None,
+    formats: Mapping[str, Format] | None = None,
+    notes: str | Sequence[str] = (),
+    row_header: str | None = None,
+) -> str:
+    """Write the same table as plain text in fixed columns, to be pasted into a mail.
+
+    Parameters and errors are those of :func:`table_html`.
+    """
+    columns = _columns(frame, caption, units or {}, formats or {}, row_header)
+    widths = [max(map(len, (column.title, *column.cells))) for column in columns]
+    lines = [caption.strip(), "", _line_text([c.title for c in columns], columns, widths)]
+    lines.append("  ".join("-" * width for width in widths))
+    for row in range(len(frame)):
+        lines.append(_line_text([column.cells[row] for column in columns], columns, widths))
+    if len(frame) == 0:
+        lines.append("no rows")
+    sentences = _sentences(notes)
+    return "\n".join([*lines, *([""] if sentences else []), *sentences])
+
+
+def _line_text(cells: Sequence[str], columns: Sequence[_Column], widths: Sequence[int]) -> str:
+    padded = [
+        cell.rjust(width) if column.is_number else cell.ljust(width)
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def show_table(
+    frame: pd.DataFrame,
+    *,
+    caption: str,
+    units: Mapping[str, str] | None = None,
+    formats: Mapping[str, Format] | None = None,
+    notes: str | Sequence[str] = (),
+    row_header: str | None = None,
+) -> None:
+    """Show a table in the notebook, as HTML with the plain text as fallback.
+
+    Parameters and errors are those of :func:`table_html`.
+    """
+    arguments: dict[str, Any] = {
+        "caption": caption,
+        "units": units,
+        "formats": formats,
+        "notes": notes,
+        "row_header": row_header,
+    }
+    show_html(table_html(frame, **arguments), table_text(frame, **arguments))
+
+
+def _columns(
+    frame: pd.DataFrame,
+    caption: str,
+    units: Mapping[str, str],
+    formats: Mapping[str, Format],
+    row_header: str | None,
+) -> list[_Column]:
+    named, header_count = _flatten(frame, row_header)
+    names = [name for name, _ in named]
+    faults = Faults()
+    if not caption.strip():
+        faults.add("caption", "empty; say in a sentence what the table shows")
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        faults.add("frame", f"more than one column is called {name!r}")
+    chosen = [] if row_header is None else [row_header]
+    for where, asked in (("units", units), ("formats", formats), ("row_header", chosen)):
+        for name in sorted(set(asked) - set(names)):
+            faults.unknown(where, name, names, kind="column")
+    faults.raise_any()
+    return [
+        _column(name, values, at < header_count, units.get(name, ""), formats.get(name))
+        for at, (name, values) in enumerate(named)
+    ]
+
+
+def _flatten(
+    frame: pd.DataFrame, row_header: str | None
+) -> tuple[list[tuple[str, list[Any]]], int]:
+    """Give the columns in the order shown, and how many of the first ones name the row."""
+    import pandas as pd
+
+    data = [(_name(label), frame.iloc[:, at].tolist()) for at, label in enumerate(frame.columns)]
+    if row_header is not None:
+        return sorted(data, key=lambda column: column[0] != row_header), 1
+    if isinstance(frame.index, pd.RangeIndex) and frame.index.name is None:
+        return data, 1
+    levels = [
+        (_name(frame.index.names[at]), frame.index.get_level_values(at).tolist())
+        for at in range(frame.index.nlevels)
+    ]
+    return [*levels, *data], len(levels)
+
+
+def _name(label: object) -> str:
+    if label is None:
+        return ""
+    return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def _column(
+    name: str, values: list[Any], is_header: bool, unit: str, form: Format | None
+) -> _Column:
+    present = [value for value in values if not _is_missing(value)]
+    is_number = bool(present) and all(_is_number(value) for value in present)
+    write = _writer(present, form) if is_number or form is not None else _write_other
+    cells = tuple(MISSING if _is_missing(value) else write(value) for value in values)
+    return _Column(name=name, unit=unit, is_header=is_header, is_number=is_number, cells=cells)
+
+
+def _writer(present: list[Any], form: Format | None) -> Callable[[Any], str]:
+    if callable(form):
+        return form
+    if form is not None:
+        return lambda value: format(value, form)
+    if all(float(value).is_integer() for value in present):
+        return lambda value: f"{int(value):,}" if abs(value) < 1e15 else f"{value:.3e}"
+    decimals = _common_decimals([abs(float(value)) for value in present])
+    if decimals is None:
+        return write_number
+    return lambda value: f"{value:,.{decimals}f}"
+
+
+def _common_decimals(sizes: list[float]) -> int | None:
+    """Give decimals that keep 4 digits of the largest and 3 of the smallest number, if any can."""
+    exponents = [math.floor(math.log10(size)) for size in sizes if size > 0 and math.isfinite(size)]
+    if not exponents:
+        return None
+    largest, smallest = max(exponents), min(exponents)
+    if largest - smallest > 2 or smallest < -4 or largest > 14:
+        return None
+    return max(SIGNIFICANT_DIGITS - 1 - largest, SIGNIFICANT_DIGITS - 2 - smallest, 0)
+
+
+def write_number(value: float) -> str:
+    """Write one number for a person, with about four significant digits.
+
+    Whole digits are never rounded away: ``1234567.8`` is ``"1,234,568"``; ``0.00012345`` is
+    ``"0.0001234"``; sizes below 0.0001 or from 1e15 on are in powers of ten.
+    """
+    size = abs(float(value))
+    if size == 0 or not math.isfinite(size):
+        return f"{value:.0f}"
+    exponent = math.floor(math.log10(size))
+    if exponent < -4 or exponent > 14:
+        return f"{value:.{SIGNIFICANT_DIGITS - 1}e}"
+    return f"{value:,.{max(SIGNIFICANT_DIGITS - 1 - exponent, 0)}f}"
+
+
+def _write_other(value: object) -> str:
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's bool is no bool
+        return "yes" if value else "no"
+    if _is_number(value):
+        return write_number(float(value))  # type: ignore[arg-type]
+    return " ".join(str(value).splitlines())  # a line break would tear the plain text's row apart
+
+
+def _is_number(value: object) -> bool:
+    # Decimal, which psycopg gives for numeric, is not registered as Real; numpy's scalars are.
+    return isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool)
+
+
+def _is_missing(value: object) -> bool:
+    import pandas as pd
+
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))  # type: ignore[call-overload]
+
+
+def _sentences(notes: str | Sequence[str]) -> list[str]:
+    listed = [notes] if isinstance(notes, str) else list(notes)
+    return [note.strip() for note in listed if note.strip()]
+
+
+def note_html(text: str, kind: str = "info") -> str:
+    """Write a short message as a box with a word that says its kind, not only a colour.
+
+    Parameters
+    ----------
+    text
+        Plain text; escaped, line breaks are kept.
+    kind
+        ``info``, ``good``, ``warning`` or ``bad``.
+
+    Raises
+    ------
+    InputError
+        An unknown kind.
+    """
+    word, border, background, colour = _note_kind(kind)
+    return (
+        f'<div class="benchkit-note" role="note" style="border-left:5px solid {border};'
+        f"background:{background};color:{colour};padding:0.6em 1em;margin:1em 0;"
+        f'white-space:pre-line"><strong>{word}:</strong> {html.escape(text.strip())}</div>'
+    )
+
+
+def show_note(text: str, kind: str = "info") -> None:
+    """Show a short message in the notebook; parameters and errors as in :func:`note_html`."""
+    show_html(note_html(text, kind), f"{_note_kind(kind)[0]}: {text.strip()}")
+
+
+def _note_kind(kind: str) -> tuple[str, str, str, str]:
+    if kind not in NOTE_KINDS:
+        problem = f"unknown kind {kind!r} (accepted: {', '.join(NOTE_KINDS)})"
+        raise InputError([Fault(where="kind", problem=problem)])
+    return NOTE_KINDS[kind]
+
+
+def show_html(markup: str, plain: str) -> None:
+    """Show finished HTML in the notebook.
+
+    Parameters
+    ----------
+    markup
+        HTML whose texts are escaped already.
+    plain
+        What stands for it where no HTML is shown.
+    """
+    from IPython.display import display
+
+    display({"text/html": markup, "text/plain": plain}, raw=True)  # type: ignore[no-untyped-call]

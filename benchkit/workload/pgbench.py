@@ -1,0 +1,320 @@
+"""What pgbench is asked to do, checked against the client that will do it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from benchkit.errors import Faults, nearest
+from benchkit.postgres.account import account
+from benchkit.postgres.builds import Build, reachable
+from benchkit.postgres.versions import Version, has
+
+BUILTINS = {"tpcb-like": [], "simple-update": ["-N"], "select-only": ["-S"]}
+PROTOCOLS = ("simple", "extended", "prepared")
+CACHES = ("cloned", "cold", "prewarmed")
+# pgbench/README: one unit of scale is 100,000 accounts; measured 15 MB with its index on 8.2 to 18.
+BYTES_PER_SCALE = 16 * 1024**2
+MAX_SCALE = 21474  # 32-bit account ids: pgbench.c, SCALE_32BIT_THRESHOLD is 20000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What pgbench is asked to do.
+
+    Attributes
+    ----------
+    script
+        ``tpcb-like``, ``simple-update``, ``select-only``, or the path of a script.
+    scale
+        Scale factor of the tables: 100,000 accounts, about 15 MB, for each unit.
+    clients
+        Concurrent sessions.
+    threads
+        Threads of pgbench; 0 takes half the usable cores, at most one per client.
+    duration_s
+        How long a measured run takes, in whole seconds; 0 if `transactions` is given.
+    transactions
+        Transactions per client, instead of a duration; 0 otherwise.
+    warm_up_s
+        A run before the measured one, of the same kind; kept in the record, never in the result.
+    protocol
+        ``simple``, ``extended`` or ``prepared``.
+    rate_per_s
+        Transactions offered per second over all clients; 0 is as fast as it goes. Latencies then
+        count from the scheduled start.
+    latency_limit_ms
+        Count (with a rate: skip) transactions later than this; 0 is none.
+    per_statement
+        Latency of every statement (``-r``), at the cost of more clock readings.
+    reconnect
+        A new connection for each transaction (``-C``).
+    fillfactor
+        Of the tables, in per cent, when they are loaded.
+    cache
+        ``cloned``: shared_buffers empty, files in the page cache as the clone left them;
+        ``cold``: the page cache dropped too; ``prewarmed``: tables and indexes read first.
+    seed
+        Of pgbench's random numbers (11 on); 0 leaves it to pgbench.
+    time_limit_s
+        When the watchdog ends a run that does not end; 0 is the duration plus a minute, or six
+        hours for a run by transactions.
+    """
+
+    script: str = "tpcb-like"
+    scale: int = 10
+    clients: int = 1
+    threads: int = 0
+    duration_s: int = 0
+    transactions: int = 0
+    warm_up_s: int = 0
+    protocol: str = "simple"
+    rate_per_s: float = 0
+    latency_limit_ms: float = 0
+    per_statement: bool = False
+    reconnect: bool = False
+    fillfactor: int = 100
+    cache: str = "cloned"
+    seed: int = 0
+    time_limit_s: float = 0
+
+    @property
+    def limit_s(self) -> float:
+        """When the watchdog ends the run, in seconds."""
+        return self.time_limit_s or (self.duration_s + 60 if self.duration_s else 6 * 3600)
+
+    @property
+    def builtin(self) -> bool:
+        """Whether the script is one of pgbench's own."""
+        return self.script in BUILTINS
+
+    @property
+    def database_bytes(self) -> int:
+        """About how large the loaded database is, in bytes."""
+        return self.scale * BYTES_PER_SCALE * 100 // self.fillfactor
+
+    def settled(self, client: Build, usable_cores: int) -> Workload:
+        """Give the workload with the number of threads decided for a client."""
+        if not has(_client(client), "pgbench -j"):
+            threads = 1
+        elif self.threads:
+            threads = self.threads
+        else:
+            threads = max(1, min(self.clients, usable_cores // 2))
+            if not has(_client(client), "pgbench clients need not divide by threads"):
+                threads = max(n for n in range(1, threads + 1) if self.clients % n == 0)
+        return dataclasses.replace(self, threads=threads)
+
+
+FIELDS: dict[str, type] = get_type_hints(Workload)
+
+
+def _client(build: Build) -> Version:
+    if build.pgbench is None:
+        build.program("pgbench")
+    return build.pgbench or build.version
+
+
+def check_workload(workload: Workload, client: Build, faults: Faults) -> None:
+    """Check a workload against the pgbench that will run it; every fault is noted."""
+    _check_types(workload, faults)
+    if faults.found:
+        return
+    _check_values(workload, faults)
+    if client.pgbench is None:
+        faults.add("client", f"PostgreSQL {client.version} in {client.bin_dir} has no pgbench")
+        return
+    _check_client(workload, client.pgbench, faults)
+    if not workload.builtin:
+        _check_script(workload, client, faults)
+
+
+def _check_types(workload: Workload, faults: Faults) -> None:
+    for name, kind in FIELDS.items():
+        value = getattr(workload, name)
+        accepted = (int, float) if kind is float else get_args(kind) or (kind,)
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+            faults.add(name, f"{value!r} is not of type {kind.__name__}")
+
+
+def _check_values(workload: Workload, faults: Faults) -> None:
+    at_least = {"scale": 1, "clients": 1, "threads": 0, "duration_s": 0, "transactions": 0,
+                "warm_up_s": 0, "rate_per_s": 0, "latency_limit_ms": 0, "fillfactor": 10,
+                "time_limit_s": 0, "seed": 0}  # fmt: skip
+    at_most = {"scale": MAX_SCALE, "fillfactor": 100}
+    for name, least in at_least.items():
+        value = getattr(workload, name)
+        if value < least:
+            faults.add(name, f"{value} is below {least}")
+        elif value > at_most.get(name, value):
+            faults.add(name, f"{value} is above {at_most[name]}")
+    for name, accepted in {"protocol": PROTOCOLS, "cache": CACHES}.items():
+        value = getattr(workload, name)
+        if value not in accepted:
+            faults.unknown(name, value, accepted, kind=name)
+    if bool(workload.duration_s) == bool(workload.transactions):
+        faults.add(
+            "duration_s",
+            f"a run needs a duration or a number of transactions, one of them: "
+            f"duration_s={workload.duration_s}, transactions={workload.transactions}",
+        )
+    if workload.threads > workload.clients:
+        faults.add("threads", f"{workload.threads} threads for {workload.clients} clients")
+
+
+def _check_client(workload: Workload, version: Version, faults: Faults) -> None:
+    needs = {
+        "duration_s": ("pgbench -T", bool(workload.duration_s)),
+        "protocol": ("pgbench -M", workload.protocol != "simple"),
+        "threads": ("pgbench -j", workload.threads > 1),
+        "rate_per_s": ("pgbench -R", workload.rate_per_s > 0),
+        "latency_limit_ms": ("pgbench -L", workload.latency_limit_ms > 0),
+        "per_statement": ("pgbench -r", workload.per_statement),
+        "seed": ("pgbench --random-seed", workload.seed > 0),
+    }
+    for name, (fact, used) in needs.items():
+        if used and not has(version, fact):
+            faults.add(name, f"pgbench {version} has no option {fact.split()[1]}")
+    divides = workload.threads == 0 or workload.clients % workload.threads == 0
+    if not divides and not has(version, "pgbench clients need not divide by threads"):
+        faults.add(
+            "threads",
+            f"pgbench {version} wants a multiple of the threads as clients: "
+            f"{workload.clients} clients, {workload.threads} threads",
+        )
+
+
+def _check_script(workload: Workload, client: Build, faults: Faults) -> None:
+    """Let pgbench read the script: it does so before it connects, here to nowhere."""
+    path = Path(workload.script)
+    if not path.is_file():
+        names = nearest(workload.script, BUILTINS)
+        faults.add("script", f"{workload.script!r} is neither a built-in script nor a file{names}")
+        return
+    with tempfile.TemporaryDirectory(prefix="benchkit-") as place:
+        copy = place_script(path.read_text("utf-8"), Path(place))
+        account().own(Path(place))
+        command = pgbench_arguments(workload, _client(client), host=place, script=copy)
+        done = reachable(client).run("pgbench", *command, directory=Path(place), timeout_s=60)
+    reached = ("connection", "connect to server", "could not connect")
+    if not any(word in done.stderr for word in reached):
+        faults.add("script", f"pgbench {client.pgbench} refuses it:\n{done.stderr.strip()}")
+
+
+def place_script(text: str, directory: Path) -> Path:
+    """Put a script where the account that runs pgbench can read it."""
+    path = directory / "script.sql"
+    path.write_text(text, encoding="utf-8")
+    account().own(path)
+    return path
+
+
+def pgbench_arguments(
+    workload: Workload,
+    version: Version,
+    *,
+    host: str,
+    script: Path | None = None,
+    duration_s: int | None = None,
+    progress: bool = True,
+    user: str = "postgres",
+    database: str = "postgres",
+    port: int = 5432,
+) -> list[str]:
+    """Write the arguments of a run for one version of pgbench.
+
+    Parameters
+    ----------
+    workload
+        With the number of threads settled.
+    script
+        The file of a script that is not built in.
+    duration_s
+        Another duration than the workload's, for a warm-up.
+    progress
+        Ask for a line a second, where the version can.
+
+    Notes
+    -----
+    ``-n``: without it pgbench vacuums and empties pgbench_history, which changes the data. The
+    database comes last, as in every version: ``-d`` is debug up to 16. A script carries its weight
+    (9.6 on), since an ``@`` in its path would be taken for one.
+    """
+    words = ["-n", "-h", host, "-p", str(port), "-U", user, "-c", str(workload.clients)]
+    if has(version, "pgbench -j"):
+        words += ["-j", str(workload.threads or 1)]
+    if duration_s or workload.duration_s:
+        words += ["-T", str(duration_s or workload.duration_s)]
+    else:
+        words += ["-t", str(workload.transactions)]
+    if has(version, "pgbench -M"):
+        words += ["-M", workload.protocol]
+    if progress and has(version, "pgbench -P"):
+        words += ["-P", "1"]
+    words += ["-R", f"{workload.rate_per_s:g}"] if workload.rate_per_s else []
+    words += ["-L", f"{workload.latency_limit_ms:g}"] if workload.latency_limit_ms else []
+    words += ["-r"] if workload.per_statement else []
+    words += ["-C"] if workload.reconnect else []
+    words += [f"--random-seed={workload.seed}"] if workload.seed else []
+    return [*words, *_script_arguments(workload, version, script), database]
+
+
+def _script_arguments(workload: Workload, version: Version, script: Path | None) -> list[str]:
+    weighted = "@1" if has(version, "pgbench -b") else ""
+    if script is not None:
+        return ["-f", f"{script}{weighted}"]
+    if weighted:
+        return ["-b", f"{workload.script}@1"]
+    return BUILTINS[workload.script]
+
+
+def load_arguments(workload: Workload, version: Version, *, host: str) -> list[str]:
+    """Write the arguments that load the tables."""
+    quiet = ["-q"] if has(version, "pgbench -q") else []
+    filled = ["-F", str(workload.fillfactor)] if workload.fillfactor != 100 else []
+    scale = ["-s", str(workload.scale)]
+    return ["-i", *quiet, *scale, *filled, "-h", host, "-p", "5432", "-U", "postgres", "postgres"]
+
+
+def tables(version: Version) -> dict[str, str]:
+    """Name the tables that a version of pgbench makes and uses: its noun -> name in the server."""
+    prefix = "pgbench_" if has(version, "pgbench_ prefix of table names") else ""
+    return {noun: prefix + noun for noun in ("accounts", "branches", "tellers", "history")}
+
+
+def free_bytes(path: Path) -> int:
+    """How many bytes an ordinary user may still write at a path."""
+    state = os.statvfs(path)
+    return state.f_bavail * state.f_frsize
+
+
+def check_disk(workload: Workload, place: Path, faults: Faults, *, clusters: int) -> None:
+    """Check that the loaded clusters and one clone fit the disk, with a tenth to spare.
+
+    Parameters
+    ----------
+    clusters
+        How many loaded clusters will be kept, at the most.
+    """
+    # A clone's own growth and its WAL: up to twice max_wal_size's default of 1 GB (9.5 on).
+    needed = int((clusters + 1) * (workload.database_bytes + 64 * 1024**2) * 1.1) + 2 * 1024**3
+    free = free_bytes(place)
+    if needed > free:
+        largest = max(0, int((free - 2 * 1024**3) / 1.1 / (clusters + 1)) // BYTES_PER_SCALE)
+        faults.add(
+            "scale",
+            f"scale {workload.scale} needs about {needed / 1024**3:,.1f} GB in {place}, where "
+            f"{free / 1024**3:,.1f} GB are free (at most about scale {largest} fits)",
+        )
+
+
+def as_record(workload: Workload) -> dict[str, Any]:
+    """Give the workload as plain data, a script by its text."""
+    record = dataclasses.asdict(workload)
+    if not workload.builtin:
+        record["script_text"] = Path(workload.script).read_text("utf-8")
+    return record

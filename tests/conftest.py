@@ -1,0 +1,86 @@
+"""Real servers for the tests, and the proof that nothing of them stays behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Set before benchkit is imported: a home that the unprivileged account can enter (pytest's own
+# temporary directories are closed to it) and a place for runs that is not the project's.
+_PLACE = Path(tempfile.mkdtemp(prefix="bk-tests-"))
+_PLACE.chmod(0o755)
+os.environ["BENCHKIT_HOME"] = str(_PLACE / "home")
+os.environ["BENCHKIT_RUNS"] = str(_PLACE / "runs")
+os.environ["MPLBACKEND"] = "agg"
+
+from benchkit.errors import BuildError
+from benchkit.postgres import builds, workplace
+from benchkit.postgres.builds import Build
+from benchkit.postgres.server import Server
+
+LOCK = Path("/tmp/benchkit-machine.lock")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--pg",
+        default=os.environ.get("BENCHKIT_TEST_PG", ""),
+        help="the PostgreSQL to test with: a version or a bin directory (or BENCHKIT_TEST_PG)",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    found = ", ".join(build.version.text for build in builds.discover())
+    try:
+        tested = str(builds.find(config.getoption("--pg")).version)
+    except BuildError:
+        tested = "not found"
+    return f"PostgreSQL: testing with {tested}; found {found or 'none'}"
+
+
+@pytest.fixture(scope="session")
+def build(request: pytest.FixtureRequest) -> Build:
+    """The build that the tests use."""
+    return builds.find(request.config.getoption("--pg"))
+
+
+@pytest.fixture(scope="session")
+def server(build: Build) -> Iterator[Server]:
+    """A running server with pgbench's tables not loaded; shared, so leave it as it was."""
+    with Server(build, {"shared_buffers": "32MB"}) as running:
+        yield running
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A temporary directory that the unprivileged account can enter."""
+    path = Path(tempfile.mkdtemp(prefix="bk-tests-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail the session if a process, a socket directory, an instance or the lock is left."""
+    before = set(socket_directories())
+    yield
+    processes = workplace.processes_inside(_PLACE)
+    sockets = set(socket_directories()) - before
+    instances = list((_PLACE / "home" / "instances").glob("*"))
+    lock = LOCK.exists()
+    shutil.rmtree(_PLACE, ignore_errors=True)
+    assert not processes, f"processes are left: {processes}"
+    assert not sockets, f"socket directories are left: {sockets}"
+    assert not instances, f"instances are left: {instances}"
+    assert not lock, f"{LOCK} is left"
+
+
+def socket_directories() -> list[Path]:
+    """The socket directories of benchkit's servers on this machine."""
+    return list(Path(tempfile.gettempdir()).glob("benchkit-*[0-9a-f]"))
