@@ -26,17 +26,21 @@ if TYPE_CHECKING:
     from benchkit.present.summary import embed as embed
     from benchkit.present.summary import show_claims as show_claims
     from benchkit.present.summary import show_comparisons as show_comparisons
+    from benchkit.present.summary import show_drift as show_drift
     from benchkit.present.summary import show_findings as show_findings
     from benchkit.present.summary import show_provenance as show_provenance
     from benchkit.present.summary import show_summary as show_summary
     from benchkit.present.summary import show_trials as show_trials
     from benchkit.present.tables import show_note as show_note
     from benchkit.present.tables import show_table as show_table
+    from benchkit.units import extremes as extremes
     from benchkit.units import show_duration as show_duration
     from benchkit.units import size_of as size_of
     from benchkit.workload.pgbench import Workload as Workload
 # Where each name lives: it is imported when it is first used.
 _HOMES = {
+    "extremes": "benchkit.units",
+    "show_drift": "benchkit.present.summary",
     "size_of": "benchkit.units",
     "show_duration": "benchkit.units",
     "show_summary": "benchkit.present.summary",
@@ -73,6 +77,7 @@ __all__ = [
     "choose_profile",
     "discover",
     "embed",
+    "extremes",
     "find",
     "live",
     "plot_cells",
@@ -81,6 +86,7 @@ __all__ = [
     "read_record",
     "show_claims",
     "show_comparisons",
+    "show_drift",
     "show_duration",
     "show_findings",
     "show_note",

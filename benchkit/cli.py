@@ -63,9 +63,9 @@ def list_() -> None:
 @click.argument("name")
 def params(name: str) -> None:
     """Show the parameters of an experiment, with defaults and meanings."""
-    from benchkit.present.notebooks import notebook_path, read_parameters
+    from benchkit.present.notebooks import find_notebook, read_parameters
 
-    for parameter in read_parameters(notebook_path(name)).values():
+    for parameter in read_parameters(find_notebook(name)).values():
         unit = f" [{parameter.unit}]" if parameter.unit else ""
         click.echo(f"{parameter.name}: {parameter.type} = {parameter.default!r}")
         click.echo(f"    {parameter.meaning}{unit}")
@@ -86,14 +86,14 @@ def run(
 ) -> None:
     """Run an experiment and write its executed notebook and HTML report."""
     from benchkit.present.notebooks import (
-        notebook_path,
+        find_notebook,
         parse_assignments,
         read_parameters,
         run_notebook,
     )
 
     chosen = [*assignments, *([f"profile={profile}"] if profile else [])]
-    path = notebook_path(name)
+    path = find_notebook(name)
     values = parse_assignments(chosen, read_parameters(path))
     done = run_notebook(path, values=values, output=output, timeout_s=timeout_s)
     click.echo(f"notebook: {done.notebook}")

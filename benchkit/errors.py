@@ -82,7 +82,8 @@ class BusyError(BenchkitError):
 class NotebookError(BenchkitError):
     """A notebook failed; ``exit_code`` is what the command line returns.
 
-    3: a cell raised an error. 4: the kernel died. 5: the time limit was reached.
+    2: what it was given cannot be done. 3: a cell raised an error. 4: the kernel died. 5: the time
+    limit was reached.
     """
 
     def __init__(

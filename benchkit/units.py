@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
 from benchkit.errors import FormatError
 
@@ -35,7 +37,8 @@ def parse_quantity(text: str) -> tuple[float, str]:
     Raises
     ------
     FormatError
-        No number, or a unit that PostgreSQL does not know; the message names the nearest one.
+        No number, one that is out of range, or a unit that PostgreSQL does not know; the message
+        names the nearest one.
     """
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
@@ -43,7 +46,10 @@ def parse_quantity(text: str) -> tuple[float, str]:
     unit = match[2]
     if unit and unit not in MEMORY_BYTES and unit not in TIME_US:
         raise FormatError(_unknown_unit(text.strip(), match[1], unit))
-    return float(match[1]), unit
+    number = float(match[1])
+    if math.isinf(number):
+        raise FormatError(f"{text!r} is too large a number")
+    return number, unit
 
 
 def _unknown_unit(text: str, number: str, unit: str) -> str:
@@ -80,11 +86,17 @@ def size_of(text: str) -> float:
     return number * (MEMORY_BYTES | TIME_US).get(unit, 1)
 
 
+def extremes(texts: Sequence[str]) -> tuple[str, str]:
+    """Give the smallest and the largest of several quantities, as they are written."""
+    return min(texts, key=size_of), max(texts, key=size_of)
+
+
 def show_bytes(count: float) -> str:
     """Write bytes as people read them: ``show_bytes(1.5 * 1024**3)`` is ``"1.5 GB"``."""
     for unit in ("TB", "GB", "MB", "kB"):
         if abs(count) >= MEMORY_BYTES[unit]:
-            return f"{count / MEMORY_BYTES[unit]:.3g} {unit}"
+            amount = count / MEMORY_BYTES[unit]
+            return f"{amount:.0f} {unit}" if abs(amount) >= 100 else f"{amount:.3g} {unit}"
     return f"{count:.0f} B"
 
 

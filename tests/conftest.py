@@ -14,6 +14,9 @@ import pytest
 # temporary directories are closed to it) and a place for runs that is not the project's.
 _PLACE = Path(tempfile.mkdtemp(prefix="bk-tests-"))
 _PLACE.chmod(0o755)
+(_PLACE / "t").mkdir()
+(_PLACE / "t").chmod(0o1777)
+os.environ["TMPDIR"] = tempfile.tempdir = str(_PLACE / "t")
 os.environ["BENCHKIT_HOME"] = str(_PLACE / "home")
 os.environ["BENCHKIT_RUNS"] = str(_PLACE / "runs")
 os.environ["MPLBACKEND"] = "agg"
@@ -68,19 +71,13 @@ def open_directory() -> Iterator[Path]:
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail the session if a process, a socket directory, an instance or the lock is left."""
-    before = set(socket_directories())
     yield
     processes = workplace.processes_inside(_PLACE)
-    sockets = set(socket_directories()) - before
+    sockets = list((_PLACE / "t").glob("benchkit-*"))
     instances = list((_PLACE / "home" / "instances").glob("*"))
-    lock = LOCK.exists()
+    lock = LOCK.exists() and f"process {os.getpid()}:" in LOCK.read_text()
     shutil.rmtree(_PLACE, ignore_errors=True)
     assert not processes, f"processes are left: {processes}"
     assert not sockets, f"socket directories are left: {sockets}"
     assert not instances, f"instances are left: {instances}"
     assert not lock, f"{LOCK} is left"
-
-
-def socket_directories() -> list[Path]:
-    """The socket directories of benchkit's servers on this machine."""
-    return list(Path(tempfile.gettempdir()).glob("benchkit-*[0-9a-f]"))

@@ -1,1 +1,1 @@
-"""."""
+"""What the numbers say: metrics, ratios, intervals, verdicts, claims."""

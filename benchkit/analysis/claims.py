@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchkit.analysis.stats import Estimate, format_ratio
+from benchkit.errors import Fault, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Claim:
     """A published statement, and the ratio that tests it here.
 
@@ -28,6 +29,12 @@ class Claim:
         The ratios that bear the claim out; None is no bound.
     remark
         Why it cannot be tested here, or in what the test differs from the original.
+
+    Raises
+    ------
+    InputError
+        An estimate without a bound, which every measurement would confirm; or bounds that leave
+        nothing between them.
     """
 
     statement: str
@@ -36,6 +43,16 @@ class Claim:
     at_least: float | None = None
     at_most: float | None = None
     remark: str = ""
+
+    def __post_init__(self) -> None:
+        least, most = self.at_least, self.at_most
+        problem = ""
+        if self.estimate is not None and least is None and most is None:
+            problem = "needs at_least or at_most: without a bound everything bears it out"
+        elif least is not None and most is not None and least > most:
+            problem = f"no ratio is at least {least} and at most {most}"
+        if problem:
+            raise InputError([Fault(where=f"claim {self.statement!r}", problem=problem)])
 
     @property
     def verdict(self) -> str:
@@ -48,7 +65,7 @@ class Claim:
             return "not testable here"
         if estimate.low is None or estimate.high is None:
             return "undecided"
-        least = self.at_least or 0.0
+        least = 0.0 if self.at_least is None else self.at_least
         most = float("inf") if self.at_most is None else self.at_most
         if least <= estimate.low and estimate.high <= most:
             return "confirmed"
@@ -58,28 +75,35 @@ class Claim:
 
 
 def claims_table(claims: Sequence[Claim], *, twin: Estimate | None) -> pd.DataFrame:
-    """Give one row per claim; none is decided when the twin differs from the baseline.
+    """Give one row per claim; none is decided when the twin does not show that it is the baseline.
 
     Parameters
     ----------
     twin
-        The ratio of the twin to the baseline, from :meth:`Results.twin`.
+        The ratio of the twin to the baseline, from :meth:`Results.twin`. None: there is no twin.
     """
     import pandas as pd
 
-    noisy = twin is not None and twin.differs
+    doubt = _doubt(twin)
     rows = []
     for claim in claims:
-        decided = claim.verdict in ("confirmed", "refuted")
+        doubted = bool(doubt) and claim.verdict in ("confirmed", "refuted")
         rows.append(
             {
                 "Claim": claim.statement,
                 "Published": claim.published,
                 "Measured here": format_ratio(claim.estimate) if claim.estimate else None,
-                "Verdict": "undecided" if noisy and decided else claim.verdict,
-                "Remark": "the twin differs from the baseline"
-                if noisy and decided
-                else claim.remark,
+                "Verdict": "undecided" if doubted else claim.verdict,
+                "Remark": "; ".join(filter(None, [doubt if doubted else "", claim.remark])),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _doubt(twin: Estimate | None) -> str:
+    """Say why a twin forbids a decision, as :func:`~benchkit.analysis.stats.judge` does."""
+    if twin is None:
+        return ""
+    if twin.low is None:
+        return "the twin has too few rounds"
+    return "the twin differs from the baseline" if twin.differs else ""

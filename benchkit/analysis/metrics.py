@@ -85,7 +85,7 @@ def _dead(entry: Entry) -> float | None:
     tables = [_table(entry, noun) for noun in ("accounts", "branches", "tellers")]
     dead = [_path(table, "n_dead_tup", "after") for table in tables]
     known = [count for count in dead if count is not None]
-    return float(sum(known)) if known else None
+    return float(sum(known)) if len(known) == len(tables) else None
 
 
 def _hit_share(entry: Entry) -> float | None:

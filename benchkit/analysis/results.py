@@ -17,13 +17,15 @@ from benchkit.analysis.stats import (
     mean_interval,
     paired_ratio,
 )
-from benchkit.errors import Faults
+from benchkit.errors import Fault, Faults, InputError
+from benchkit.experiment.design import label_of
 from benchkit.experiment.ledger import Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Labels = Mapping[str, str]
+Values = dict[int, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +87,10 @@ class Results:
             values = {name: metric.read(entry) for name, metric in METRICS.items()}
             known = {name: entry[name] for name in ("key", "round", "position", "twin", "status")}
             rows.append(dict(entry["levels"]) | known | {"reason": _reason(entry)} | values)
-        frame = pd.DataFrame(rows)
-        numbers = [name for name in METRICS if name in frame]
-        frame[numbers] = frame[numbers].apply(pd.to_numeric)
-        return frame
+        about = ["key", "round", "position", "twin", "status", "reason"]
+        frame = pd.DataFrame(rows, columns=[*self.factors, *about, *METRICS])
+        frame[list(METRICS)] = frame[list(METRICS)].apply(pd.to_numeric)
+        return frame.astype({"twin": bool})
 
     @property
     def usable(self) -> pd.DataFrame:
@@ -109,27 +111,38 @@ class Results:
                     counts[gate["name"]] = counts.get(gate["name"], 0) + 1
         return counts
 
-    def cells(self, **where: str) -> list[dict[str, str]]:
-        """List the cells' levels, in the order of the specification, without the twin."""
-        self._check_names(where, "tps")
-        listed = [cell["levels"] for cell in self.record.specification["cells"] if not cell["twin"]]
-        return [
-            levels
-            for levels in listed
-            if all(levels[name] == value for name, value in where.items())
-        ]
+    def cells(self, **where: Any) -> list[dict[str, str]]:
+        """List the cells' levels, in the order of the specification, without the twin.
 
-    def values(self, levels: Labels, metric: str, *, twin: bool = False) -> dict[int, float]:
+        Parameters
+        ----------
+        **where
+            Only the cells with these levels of factors: labels, or the values themselves.
+
+        Raises
+        ------
+        InputError
+            An unknown factor or level, or no such cell was planned.
+        """
+        labels = _labels(where)
+        self._check_names(labels)
+        listed = [cell["levels"] for cell in self.record.specification["cells"] if not cell["twin"]]
+        found = [levels for levels in listed if labels.items() <= levels.items()]
+        if not found:
+            raise InputError([Fault(where="results", problem=_not_planned(labels))])
+        return found
+
+    def values(self, levels: Mapping[str, Any], metric: str, *, twin: bool = False) -> Values:
         """Give a cell's values by round, of usable trials."""
         frame = self.usable
         chosen = frame["twin"] == twin
-        for name, label in levels.items():
+        for name, label in _labels(levels).items():
             chosen &= frame[name] == label
         rows = frame[chosen].dropna(subset=[metric])
         return dict(zip(rows["round"], rows[metric].astype(float), strict=True))
 
     def ratio(
-        self, factor: str, level: str, against: str, *, metric: str = "tps", **where: str
+        self, factor: str, level: Any, against: Any, *, metric: str = "tps", **where: Any
     ) -> Estimate:
         """Estimate the ratio of two levels of a factor, paired by round.
 
@@ -138,15 +151,13 @@ class Results:
         Raises
         ------
         InputError
-            An unknown factor, level or metric.
+            An unknown factor, level or metric, or a cell that was not planned.
         """
-        self._check_names({factor: level, **where}, metric)
-        self._check_names({factor: against}, metric)
+        self._check_names(_labels({factor: level, **where}), metric)
+        self._check_names(_labels({factor: against}))
         held = {name: levels[0] for name, levels in self.factors.items()} | where
-        return _paired(
-            self.values({**held, factor: level}, metric),
-            self.values({**held, factor: against}, metric),
-        )
+        pair = [self.cells(**{**held, factor: label})[0] for label in (level, against)]
+        return _paired(self.values(pair[0], metric), self.values(pair[1], metric))
 
     def twin(self, metric: str = "tps") -> Estimate | None:
         """Estimate the ratio of the twin to the baseline, which is identical to it."""
@@ -161,9 +172,9 @@ class Results:
         factor: str,
         *,
         metric: str = "tps",
-        against: str | None = None,
+        against: Any = None,
         margin: float = 0.05,
-        **where: str,
+        **where: Any,
     ) -> list[Comparison]:
         """Compare the levels of a factor with one of them, wherever all else is equal.
 
@@ -190,12 +201,16 @@ class Results:
         InputError
             An unknown factor, level or metric.
         """
-        self._check_names({factor: against, **where} if against else where, metric, factor)
-        base = against or self.baseline.get(factor) or self.factors[factor][0]
+        self._check_names(_labels(where), metric, factor)
+        base = self.baseline.get(factor) or self.factors[factor][0]
+        if against is not None:
+            base = label_of(against)
+            self._check_names({factor: base})
+        planned = self.cells()
         pairs = [
             (levels, {**levels, factor: base})
             for levels in self.cells(**where)
-            if levels[factor] != base and {**levels, factor: base} in self.cells()
+            if levels[factor] != base and {**levels, factor: base} in planned
         ]
         estimates = [
             _paired(self.values(levels, metric), self.values(other, metric))
@@ -227,23 +242,30 @@ class Results:
         }
 
     def _check_names(
-        self, labels: Mapping[str, str | None], metric: str, factor: str | None = None
+        self, labels: Labels, metric: str | Sequence[str] = (), factor: str | None = None
     ) -> None:
         faults = Faults()
-        wanted: dict[str, str | None] = {factor: None} if factor else {}
-        for name, label in (wanted | dict(labels)).items():
+        for name in {**labels, **({factor: ""} if factor else {})}:
             if name not in self.factors:
                 faults.unknown("results", name, self.factors, kind="factor")
-            elif label is not None and label not in self.factors[name]:
-                faults.unknown(f"factor {name}", label, self.factors[name], kind="level")
-        if metric not in METRICS:
-            faults.unknown("metric", metric, METRICS, kind="metric")
+            elif name in labels and labels[name] not in self.factors[name]:
+                faults.unknown(f"factor {name}", labels[name], self.factors[name], kind="level")
+        for name in [metric] if isinstance(metric, str) else metric:
+            if name not in METRICS:
+                faults.unknown("metric", name, METRICS, kind="metric")
         faults.raise_any()
 
-    def summary(self, metrics: Sequence[str], **where: str) -> pd.DataFrame:
-        """Give one row per cell: levels, number of usable trials, mean of each metric."""
+    def summary(self, metrics: Sequence[str], **where: Any) -> pd.DataFrame:
+        """Give one row per cell: levels, number of usable trials, mean of each metric.
+
+        Raises
+        ------
+        InputError
+            An unknown metric, factor or level, or no such cell was planned.
+        """
         import pandas as pd
 
+        self._check_names({}, metrics)
         rows = []
         for levels in self.cells(**where):
             row: dict[str, Any] = dict(levels) | {"trials": len(self.values(levels, "tps"))}
@@ -272,7 +294,7 @@ class Results:
                 parts.append(seconds.assign(**labels))
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
-    def drift(self, **where: str) -> pd.DataFrame:
+    def drift(self, **where: Any) -> pd.DataFrame:
         """Give, per cell, how much the throughput changes in the course of a run.
 
         The slope of each trial's throughput over time, in per cent a minute, and over the trials
@@ -299,6 +321,16 @@ class Results:
         for name, label in levels.items():
             chosen = chosen[chosen[name] == label]
         return chosen
+
+
+def _labels(levels: Mapping[str, Any]) -> dict[str, str]:
+    """Write levels as labels: a notebook has 8 or a build where the record has a text."""
+    return {name: label_of(level) for name, level in levels.items()}
+
+
+def _not_planned(labels: Labels) -> str:
+    shown = ", ".join(f"{name}={label}" for name, label in labels.items())
+    return f"no cell was planned with {shown}: no grid crosses these factors"
 
 
 def _paired(values: Mapping[int, float], against: Mapping[int, float]) -> Estimate:

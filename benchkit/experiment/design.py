@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import hashlib
 import itertools
 import json
@@ -20,6 +21,20 @@ from benchkit.workload.pgbench import FIELDS
 
 Levels = Mapping[str, Any] | Sequence[Any]
 TWIN = "twin"
+# What a factor cannot be called, since tables of results have a column of that name, or their
+# functions an argument.
+RESERVED = frozenset(
+    {
+        "key", "position", "reason", "round", "status", "twin",
+        "accounts_growth_mb", "branches_growth_mb", "buffer_hit_pct", "checkpoints",
+        "client_cpu_pct", "dead_tuples", "full_page_images_per_transaction", "hot_accounts_pct",
+        "hot_branches_pct", "hot_tellers_pct", "latency_average_ms", "latency_stddev_ms", "tps",
+        "wal_bytes_per_transaction",
+        "epoch_s", "failed", "lag_ms", "latency_ms", "retried", "retries", "skipped", "time_s",
+        "against", "caption", "colour", "factor", "level", "margin", "metric", "metrics",
+        "results", "self", "trials", "x", "x_title",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,15 +79,28 @@ def digest(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def labelled(levels: Levels) -> dict[str, Any]:
-    """Give every level its label: the key of a mapping, else the value's text."""
-    if isinstance(levels, Mapping):
-        return {str(label): value for label, value in levels.items()}
-    return {_label(value): value for value in levels}
-
-
-def _label(value: Any) -> str:
+def label_of(value: Any) -> str:
+    """Give the label of a level: a build's version, else the value's text."""
     return value.label if isinstance(value, Build) else str(value)
+
+
+def labelled(name: str, levels: Levels, faults: Faults) -> dict[str, Any]:
+    """Give every level of a factor its label: the key of a mapping, else :func:`label_of`."""
+    where = f"factor {name}"
+    if name in RESERVED:
+        faults.add(where, "results have a column or an argument of this name: choose another")
+    if isinstance(levels, str) or not isinstance(levels, Mapping | Iterable):
+        faults.add(where, f"{levels!r}: levels are a list of values, or a mapping label -> value")
+        return {}
+    pairs = list(levels.items()) if isinstance(levels, Mapping) else [(v, v) for v in levels]
+    if not pairs:
+        faults.add(where, "has no levels")
+    named: dict[str, Any] = {}
+    for label, value in ((label_of(key), value) for key, value in pairs):
+        if label in named:
+            faults.add(where, f"two levels are called {label!r}: give a mapping label -> value")
+        named[label] = value
+    return named
 
 
 def crossings(
@@ -110,10 +138,7 @@ def check_names(
     baseline: Mapping[str, str],
     faults: Faults,
 ) -> None:
-    """Check the names in grids and baseline, and that every factor has levels."""
-    for name, levels in factors.items():
-        if not levels:
-            faults.add(f"factor {name}", "has no levels")
+    """Check the names in grids and baseline."""
     for grid in grids or []:
         for name in grid:
             if name not in factors:
@@ -150,11 +175,15 @@ def apply_level(request: TrialRequest, name: str, value: Any, faults: Faults) ->
     return dataclasses.replace(request, settings={**request.settings, name: value})
 
 
-def is_sql(name: str, levels: Mapping[str, Any], known_settings: Iterable[str]) -> bool:
+def is_sql(name: str, levels: Levels, known_settings: Iterable[str]) -> bool:
     """Tell whether a factor's levels are SQL: labelled texts under a name that is nothing else."""
-    if name == "build" or name in FIELDS or name.lower() in known_settings:
+    if name == "build" or name in FIELDS or name.lower() in known_settings or "." in name:
         return False
-    return all(value is None or isinstance(value, str | list | tuple) for value in levels.values())
+    return isinstance(levels, Mapping) and all(
+        isinstance(statement, str)
+        for value in levels.values()
+        for statement in (value if isinstance(value, list | tuple) else [value or ""])
+    )
 
 
 def make_cells(
@@ -168,71 +197,89 @@ def make_cells(
 
     Faults are noted; the cells are only good where there are none.
     """
-    named = {name: labelled(levels) for name, levels in factors.items()}
-    check_names(named, grids, baseline, faults)
-    if faults.found:
+    own = Faults()
+    named = {name: labelled(name, levels, own) for name, levels in factors.items()}
+    check_names(named, grids, baseline, own)
+    faults.found += own.found
+    if own.found:
         return []
-    known = {name.lower() for name in catalogue(base.build)}
-    texts = {
-        name
-        for name, levels in named.items()
-        if isinstance(factors[name], Mapping) and is_sql(name, levels, known)
-    }
-    _check_factor_names(base, named, texts, known, faults)
+    found = _find_builds(named, faults)
+    known = {name.lower() for build in (base.build, *found) for name in catalogue(build)}
+    texts = {name for name, levels in factors.items() if is_sql(name, levels, known)}
+    unknown = _unknown_factors(named, texts, known, faults)
+    _check_groups(named, faults)
     cells = []
     for labels in crossings(named, grids):
-        request = base
-        # A factor that is one setting wins over a group that holds it too.
         values = {name: named[name][label] for name, label in labels.items()}
-        for name in sorted(values, key=lambda name: not isinstance(values[name], Mapping)):
-            value = values[name]
-            if name in texts:
-                statements = [value] if isinstance(value, str) else list(value or [])
-                added = tuple(item for item in statements if item.strip())
-                request = dataclasses.replace(request, sql=(*request.sql, *added))
-            else:
-                request = apply_level(request, name, value, faults)
+        request = _with_levels(
+            base, {k: v for k, v in values.items() if k not in unknown}, texts, faults
+        )
         settings, notes = translate(request.settings, request.build)
         request = dataclasses.replace(request, settings=settings)
         cells.append(Cell(levels=labels, request=request, notes=tuple(notes)))
-    return [*cells, *_twin(cells, baseline)]
+    return [*cells, *_twin(cells, baseline, faults)]
 
 
-def _check_factor_names(
-    base: TrialRequest,
-    named: Mapping[str, Mapping[str, Any]],
-    texts: set[str],
-    known: set[str],
-    faults: Faults,
-) -> None:
+def _with_levels(
+    request: TrialRequest, values: Mapping[str, Any], texts: set[str], faults: Faults
+) -> TrialRequest:
+    # A factor that is one setting wins over a group that holds it too.
+    for name in sorted(values, key=lambda name: not isinstance(values[name], Mapping)):
+        value = values[name]
+        if name in texts:
+            statements = [value] if isinstance(value, str) else list(value or [])
+            added = tuple(item for item in statements if item.strip())
+            request = dataclasses.replace(request, sql=(*request.sql, *added))
+        else:
+            request = apply_level(request, name, value, faults)
+    return request
+
+
+def _find_builds(named: dict[str, dict[str, Any]], faults: Faults) -> list[Build]:
+    """Find the builds of the factor ``build``, once, in place of what names them."""
+    levels = named.get("build", {})
+    for label, value in levels.items():
+        try:
+            levels[label] = None if value is None else builds.find(value)
+        except BuildError as error:
+            faults.add("build", str(error))
+            levels[label] = None
+    return [build for build in levels.values() if build is not None]
+
+
+def _unknown_factors(
+    named: Mapping[str, Mapping[str, Any]], texts: set[str], known: set[str], faults: Faults
+) -> set[str]:
+    """Note the factors that are nothing known; a near miss of a name is no SQL."""
+    unknown = set()
+    accepted = {"build", *FIELDS, *known}
     for name, levels in named.items():
         grouped = all(value is None or isinstance(value, Mapping) for value in levels.values())
-        settings = {n.lower() for build in _builds(named, base) for n in catalogue(build)} | known
-        if not (
-            name == "build"
-            or name in FIELDS
-            or name in texts
-            or grouped
-            or "." in name
-            or name.lower() in settings
-        ):
-            faults.unknown("factors", name, {"build", *FIELDS, *settings}, kind="factor")
-
-
-def _builds(named: Mapping[str, Mapping[str, Any]], base: TrialRequest) -> list[Build]:
-    found = [base.build]
-    for value in named.get("build", {}).values():
-        try:
-            found.append(builds.find(value))
-        except BuildError:
+        if grouped or name.lower() in accepted or "." in name:
             continue
-    return found
+        near = difflib.get_close_matches(name.lower(), accepted, n=1, cutoff=0.85)
+        if name not in texts or near:
+            faults.unknown("factors", name, accepted, kind="factor")
+            unknown.add(name)
+    return unknown
 
 
-def _twin(cells: Sequence[Cell], baseline: Mapping[str, str]) -> list[Cell]:
+def _check_groups(named: Mapping[str, Mapping[str, Any]], faults: Faults) -> None:
+    """Check that no two groups set the same thing: the one would silently win."""
+    owners: dict[str, str] = {}
+    for name, levels in named.items():
+        groups = [value for value in levels.values() if isinstance(value, Mapping)]
+        for inner in sorted({key.lower() for group in groups for key in group}):
+            if owners.setdefault(inner, name) != name:
+                faults.add("factors", f"{owners[inner]} and {name} both set {inner}")
+
+
+def _twin(cells: Sequence[Cell], baseline: Mapping[str, str], faults: Faults) -> list[Cell]:
     for cell in cells:
         if all(cell.levels[name] == label for name, label in baseline.items()):
             return [dataclasses.replace(cell, twin=True)]
+    levels = ", ".join(f"{name}={label}" for name, label in baseline.items())
+    faults.add("baseline", f"no cell has {levels}: no grid crosses these factors")
     return []
 
 

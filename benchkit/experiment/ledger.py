@@ -113,20 +113,21 @@ class Ledger:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._lock = (directory / ".lock").open("w", encoding="utf-8")
+        self._lock = _locked(directory / ".lock")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise BusyError(f"another process writes to {directory}") from None
-        self.record = read_record(directory)
-        self._drop_torn_line()
+            self.record = read_record(directory)
+            self._drop_torn_line()
+        except BaseException:
+            self.close()
+            raise
 
     @staticmethod
     def create(directory: Path, specification: Mapping[str, Any]) -> Ledger:
         """Start a run: write its specification, then take it over."""
         for name in ("series", "logs"):
             (directory / name).mkdir(parents=True)
+        for place in (directory.parent.parent, directory.parent):
+            _sync_path(place)
         text = json.dumps({"format": FORMAT, **specification}, indent=1, default=str)
         write_synced(directory / "experiment.json", text + "\n")
         return Ledger(directory)
@@ -144,8 +145,8 @@ class Ledger:
         dict
             The entry as it was written.
         """
-        entry = {"key": key, **context, **trial.record()}
-        line = json.dumps(entry, allow_nan=False, default=str)
+        line = json.dumps({"key": key, **context, **trial.record()}, allow_nan=False, default=str)
+        entry: dict[str, Any] = json.loads(line)  # what a reader of the file gets
         logs = self.directory / "logs" / key
         shutil.rmtree(logs, ignore_errors=True)
         logs.mkdir()
@@ -153,9 +154,13 @@ class Ledger:
             write_synced(logs / name, text)
         if trial.progress:
             self._write_series(key, trial)
+        for place in (logs.parent, self.directory / "series"):
+            _sync_path(place)
         with (self.directory / "trials.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             _sync(file)
+        if not self.record.entries:
+            _sync_path(self.directory)
         self.record.entries.append(entry)
         return entry
 
@@ -178,15 +183,31 @@ class Ledger:
 
     def close(self) -> None:
         """Give the run free for others."""
-        self._lock.close()
+        # Removed while it is held: whoever waits for it then sees that its file is gone.
         with contextlib.suppress(OSError):
             (self.directory / ".lock").unlink()
+        self._lock.close()
 
     def __enter__(self) -> Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _locked(path: Path) -> IO[str]:
+    while True:
+        file = path.open("w", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise BusyError(f"another process writes to {path.parent}") from None
+        # The holder before us may have removed the file between our open and our lock.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()
 
 
 def read_record(directory: Path) -> Record:
@@ -197,20 +218,26 @@ def read_record(directory: Path) -> Record:
     FormatError
         A file is missing, of another format, or damaged before its last line.
     """
-    path = directory / "experiment.json"
-    try:
-        specification = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path} cannot be read", evidence=str(error)) from error
-    if specification.get("format") != FORMAT:
-        raise FormatError(
-            f"{path} has format {specification.get('format')}, this benchkit reads {FORMAT}",
-            advice="use the benchkit version that wrote it",
-        )
+    specification = _read_specification(directory)
     entries, notes = _read_lines(directory / "trials.jsonl")
     return Record(
         directory=directory, specification=specification, entries=entries, notes=tuple(notes)
     )
+
+
+def _read_specification(directory: Path) -> dict[str, Any]:
+    path = directory / "experiment.json"
+    try:
+        specification = json.loads(path.read_text("utf-8"))
+        found = specification.get("format")
+    except (OSError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path} cannot be read", evidence=str(error)) from error
+    if found != FORMAT:
+        raise FormatError(
+            f"{path} has format {found}, this benchkit reads {FORMAT}",
+            advice="use the benchkit version that wrote it",
+        )
+    return dict(specification)
 
 
 def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -222,20 +249,40 @@ def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     entries = []
     for number, line in enumerate(whole.splitlines(), 1):
         try:
-            entries.append(json.loads(line))
+            entries.append(_entry(line))
         except ValueError as error:
-            raise FormatError(f"{path}, line {number} is damaged", evidence=str(error)) from error
+            raise FormatError(
+                f"{path}, line {number} is damaged",
+                evidence=f"{error}: {line[:80]!r}",
+                advice="repair or remove the line; fresh=True begins a new run beside this one",
+            ) from error
     return entries, notes
 
 
+def _entry(line: bytes) -> dict[str, Any]:
+    entry = json.loads(line)
+    if not isinstance(entry, dict) or "key" not in entry:
+        raise ValueError("not the record of a trial")
+    return entry
+
+
 def unfinished(directory: Path, specification_hash: str) -> Iterator[Path]:
-    """List the runs of an experiment that have this specification and lack trials, newest first."""
+    """List the runs of an experiment that have this specification and lack trials, newest first.
+
+    Raises
+    ------
+    FormatError
+        One of them is damaged: it is not passed over, since what it holds was measured.
+    """
     for path in sorted(directory.glob("*/experiment.json"), reverse=True):
-        with contextlib.suppress(FormatError):
-            record = read_record(path.parent)
-            same = record.specification.get("specification_hash") == specification_hash
-            if same and not record.complete:
-                yield path.parent
+        try:
+            specification = _read_specification(path.parent)
+        except FormatError:
+            continue  # another format's
+        if specification.get("specification_hash") != specification_hash:
+            continue
+        if not read_record(path.parent).complete:
+            yield path.parent
 
 
 def write_synced(path: Path, text: str) -> None:

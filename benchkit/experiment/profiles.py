@@ -1,27 +1,31 @@
-"""Profiles of a notebook: named sets of values, each of which a parameter may override."""
+"""Profiles of a notebook: named columns of values, each of which a parameter may override."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from benchkit.errors import Faults
 
+# To see that it works; to get a first answer; to repeat what was published.
+PROFILES = ("smoke", "quick", "paper")
+
 
 def choose_profile(
-    profiles: Mapping[str, Mapping[str, Any]], name: str, **given: Any
+    name: str, columns: Mapping[str, Sequence[Any]], /, **given: Any
 ) -> SimpleNamespace:
     """Take a profile's values; where a parameter was given (not empty, not 0), it wins.
 
     Parameters
     ----------
-    profiles
-        Name -> values; every profile has the same names.
     name
-        Which profile.
+        ``smoke``, ``quick`` or ``paper``.
+    columns
+        Name of a value -> its values in the three profiles, in this order.
     **given
-        The notebook's parameters, each of the type that the profile has.
+        The notebook's parameters, each of the type that the profiles have. A duration that is
+        given takes the place of the profile's number of transactions, and the other way round.
 
     Returns
     -------
@@ -31,30 +35,32 @@ def choose_profile(
     Raises
     ------
     InputError
-        An unknown profile, or a parameter of another type; all at once.
+        An unknown profile or parameter, or a parameter of another type; all at once.
     """
     faults = Faults()
-    if name not in profiles:
-        faults.unknown("profile", name, profiles, kind="profile")
-        faults.raise_any()
-    values = dict(profiles[name])
+    if name not in PROFILES:
+        faults.unknown("profile", name, PROFILES, kind="profile")
+    for key, column in columns.items():
+        if len(column) != len(PROFILES):
+            faults.add(key, f"{len(column)} values for the {len(PROFILES)} profiles")
+    faults.raise_any()
+    values = {key: column[PROFILES.index(name)] for key, column in columns.items()}
     for key, value in given.items():
-        known = values.get(key)
         if key not in values:
             faults.unknown(key, key, values, kind="parameter")
-        elif type(value) is not type(known) and not _both_numbers(value, known):
-            faults.add(key, f"{value!r} is not of type {type(known).__name__}")
+        elif not _same_type(value, values[key]):
+            faults.add(key, f"{value!r} is not of type {type(values[key]).__name__}")
         elif value:
             values[key] = value
     faults.raise_any()
-    if given.get("transactions"):
-        values["duration_s"] = 0
-    elif given.get("duration_s"):
-        values["transactions"] = 0
+    for length, other in (("duration_s", "transactions"), ("transactions", "duration_s")):
+        if given.get(length) and not given.get(other) and other in values:
+            values[other] = 0
     return SimpleNamespace(profile=name, **values)
 
 
-def _both_numbers(value: object, known: object) -> bool:
-    return all(
+def _same_type(value: object, known: object) -> bool:
+    numbers = all(
         isinstance(item, int | float) and not isinstance(item, bool) for item in (value, known)
     )
+    return numbers or type(value) is type(known)

@@ -6,14 +6,24 @@ import datetime
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchkit import __version__
-from benchkit.errors import BuildError, BusyError, Faults
-from benchkit.experiment.design import Cell, Levels, digest, make_cells, shuffled_rounds
+from benchkit.errors import BuildError, BusyError, Faults, InputError
+from benchkit.experiment.design import (
+    Cell,
+    Levels,
+    digest,
+    label_of,
+    make_cells,
+    shuffled_rounds,
+)
 from benchkit.experiment.ledger import Ledger, Record, runs_dir, unfinished
+from benchkit.experiment.watch import Standing as Standing
+from benchkit.experiment.watch import Watch as Watch
+from benchkit.experiment.watch import print_lines as print_lines
 from benchkit.measure import host
 from benchkit.measure.checks import Finding, check_requests, preflight
 from benchkit.measure.gates import Limits
@@ -21,44 +31,7 @@ from benchkit.measure.trial import Trial, TrialRequest, measure
 from benchkit.postgres import builds, workplace
 from benchkit.postgres.builds import Build
 from benchkit.postgres.settings import Value
-from benchkit.units import show_duration
 from benchkit.workload.pgbench import Workload
-from benchkit.workload.progress import Progress
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """Where a running experiment stands, for whoever watches it.
-
-    Attributes
-    ----------
-    event
-        ``start``, ``step``, ``second``, ``trial`` (one was recorded) or ``end``.
-    left_s
-        About how long it will still take, in seconds.
-    entry
-        The trial just recorded.
-    """
-
-    event: str
-    done: int
-    planned: int
-    left_s: float
-    cell: str = ""
-    round_number: int = 0
-    step: str = ""
-    progress: Progress | None = None
-    entry: Mapping[str, Any] | None = None
-    directory: Path | None = None
-    notes: tuple[str, ...] = ()
-
-    def line(self) -> str:
-        """One line: ``7/20 trials, 3 min left``."""
-        left = f", {show_duration(self.left_s)} left" if self.done < self.planned else ""
-        return f"{self.done}/{self.planned} trials{left}"
-
-
-Watch = Callable[[Standing], None]
 
 
 class Experiment:
@@ -119,29 +92,42 @@ class Experiment:
             faults.add("rounds", f"{rounds!r} is not a number of rounds")
         self.name = name
         self.rounds = rounds
-        self.baseline = {key: str(label) for key, label in (baseline or {}).items()}
+        self.baseline = {key: label_of(level) for key, level in (baseline or {}).items()}
         self.seed = seed
-        base = _base_request(build, client, faults)
-        if base is None:
-            faults.raise_any()
-            raise AssertionError  # raise_any has raised
         base = replace(
-            base,
+            _base_request(build, client, faults),
             workload=workload,
             settings=dict(settings or {}),
             checksums=checksums,
             limits=limits or Limits(),
         )
         cells = make_cells(base, factors, grids, self.baseline, faults)
+        try:
+            check_requests([cell.request for cell in cells], assertions=allow_assertions)
+        except InputError as error:
+            faults.extend(error)
         faults.raise_any()
-        check_requests([cell.request for cell in cells], assertions=allow_assertions)
         cores = host.usable_cores()
         self.cells = [_settled(cell, cores) for cell in cells]
         self.factors = {name: _levels_of(self.cells, name) for name in factors}
 
     def check(self) -> list[Finding]:
         """List what may make these numbers wrong, worst first. Starts nothing."""
-        return preflight([cell.request for cell in self.cells])
+        translated = dict.fromkeys(note for cell in self.cells for note in cell.notes)
+        return preflight([cell.request for cell in self.cells]) + [
+            Finding(
+                severity="info",
+                name="setting translated",
+                evidence=note,
+                fix="name the settings of each version, if this is not what is meant",
+            )
+            for note in translated
+        ]
+
+    def describe(self) -> str:
+        """Say in a few words what will be measured."""
+        trials = len(self.cells) * self.rounds
+        return f"{trials} trials: {self.rounds} rounds of {len(self.cells)} cells, one the twin"
 
     @property
     def expected_s(self) -> float:
@@ -179,13 +165,13 @@ class Experiment:
         KeyboardInterrupt
             After the running server was removed; what was finished is in the ledger.
         """
-        notes = workplace.sweep()
-        with self._ledger(fresh=fresh) as ledger:
+        notes = [*workplace.sweep()]
+        with self._ledger(notes, fresh=fresh) as ledger:
             notes += ledger.record.notes
             _Runner(self, ledger, watch or print_lines, tuple(notes)).go()
             return ledger.record
 
-    def _ledger(self, *, fresh: bool) -> Ledger:
+    def _ledger(self, notes: list[str], *, fresh: bool) -> Ledger:
         machine = host.fingerprint(workplace.home())
         specification = self._specification(machine)
         identity = digest(specification)
@@ -193,8 +179,8 @@ class Experiment:
         for directory in [] if fresh else unfinished(place, identity):
             try:
                 return Ledger(directory)
-            except BusyError:
-                continue
+            except BusyError as error:
+                notes.append(f"{error.message}: this is a new run beside it")
         now = datetime.datetime.now(datetime.UTC)
         run_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         seed = secrets.randbits(31) if self.seed is None else self.seed
@@ -237,7 +223,7 @@ class Experiment:
 
 def _base_request(
     build: Build | str | Path, client: Build | str | Path, faults: Faults
-) -> TrialRequest | None:
+) -> TrialRequest:
     found: list[Build] = []
     searches: dict[str, Callable[[], Build]] = {
         "build": lambda: builds.find(build),
@@ -248,8 +234,8 @@ def _base_request(
             found.append(search())
         except BuildError as error:
             faults.add(where, str(error))
-    if len(found) < 2:
-        return None
+    if len(found) < len(searches):
+        faults.raise_any()
     return TrialRequest(build=found[0], client=found[1], workload=Workload())
 
 
@@ -323,15 +309,3 @@ class _Runner:
                 **more,
             )
         )
-
-
-def print_lines(standing: Standing) -> None:
-    """Watch an experiment in plain lines, one for each trial."""
-    if standing.event == "start":
-        for note in standing.notes:
-            print(note)  # noqa: T201
-        print(f"{standing.directory}: {standing.line()}", flush=True)  # noqa: T201
-    elif standing.event == "trial" and standing.entry is not None:
-        tps = standing.entry["result"].get("comparable_tps")
-        shown = f"{tps:,.0f} tps" if tps else standing.entry["status"]
-        print(f"{standing.line()}: {standing.cell}: {shown}", flush=True)  # noqa: T201

@@ -1,1 +1,1 @@
-"""."""
+"""One measured run: host, counters, checks, gates, the trial itself."""

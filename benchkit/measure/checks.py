@@ -7,13 +7,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchkit.errors import Faults
+from benchkit.errors import Faults, ServerError
 from benchkit.measure import host
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import workplace
-from benchkit.postgres.settings import Value, catalogue, check_settings, text_of
+from benchkit.postgres.cluster import initdb_options
+from benchkit.postgres.settings import check_settings, text_of
 from benchkit.units import TIME_US, parse_quantity
-from benchkit.workload.pgbench import check_disk, check_workload
+from benchkit.workload.disk import check_disk
+from benchkit.workload.pgbench import Workload, check_workload
+
+# What a server saves that has it off, and others cannot.
+_COSTS_OF_OFF = {
+    "fsync": ("bad", "faster than any server that may not lose data: a crash loses the database"),
+    "full_page_writes": ("bad", "less WAL than is safe: a crash may corrupt the database"),
+    "synchronous_commit": ("warning", "commits do not wait for the disk: a crash loses the last"),
+    "autovacuum": ("warning", "dead rows pile up as in no server at work"),
+}
+# Of every version from 8.2 on, and the switches above are on. `postgres --describe-config` cannot
+# tell: it prints its table before the defaults are filled in, 0 for max_connections.
+_DEFAULTS = {"max_connections": "100", "checkpoint_timeout": "5min"}
+_RAISES_FILE_LIMIT_SINCE = 180000  # commit d38bab5edd: pgbench takes the hard limit itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +61,7 @@ def check_requests(requests: Sequence[TrialRequest], *, assertions: bool) -> Non
     """
     faults = Faults()
     seen: set[str] = set()
+    sized = []
     for request in requests:
         own = Faults()
         check_workload(request.workload, request.client, own)
@@ -57,15 +72,20 @@ def check_requests(requests: Sequence[TrialRequest], *, assertions: bool) -> Non
             if str(fault) not in seen:
                 seen.add(str(fault))
                 faults.add(fault.where, fault.problem)
-    if not faults.found and requests:
-        largest = max(requests, key=lambda request: request.workload.database_bytes)
-        templates = {
-            (request.build.fingerprint, request.workload.scale, request.workload.fillfactor, sql)
-            for request in requests
-            for sql in {(), request.sql}
-        }
-        check_disk(largest.workload, workplace.home(), faults, clusters=len(templates))
+        sized += [] if {fault.where for fault in own.found} & {"scale", "fillfactor"} else [request]
+    if sized:
+        check_disk(_loaded_for(sized), workplace.home(), faults)
     faults.raise_any()
+
+
+def _loaded_for(requests: Sequence[TrialRequest]) -> list[Workload]:
+    """List a workload for each loaded cluster: one by build, scale and fillfactor, and by SQL."""
+    clusters = {
+        (build.fingerprint, workload.scale, workload.fillfactor, sql): workload
+        for build, workload, asked in ((r.build, r.workload, r.sql) for r in requests)
+        for sql in ((), asked)
+    }
+    return list(clusters.values())
 
 
 def _check_build(request: TrialRequest, faults: Faults, *, assertions: bool) -> None:
@@ -76,18 +96,23 @@ def _check_build(request: TrialRequest, faults: Faults, *, assertions: bool) -> 
             f"PostgreSQL {build.version} in {build.bin_dir} was compiled with assertions, which "
             "distort what is measured; pass allow_assertions=True to measure it all the same",
         )
+    try:
+        initdb_options(build, checksums=request.checksums)
+    except ServerError as error:
+        faults.add("checksums", error.message)
 
 
-def _setting(request: TrialRequest, name: str, default: str) -> str:
-    if name in request.settings:
-        return text_of(request.settings[name])
-    known = catalogue(request.build).get(name)
-    return known.default if known else default
+def _setting(request: TrialRequest, name: str) -> str:
+    """Give a setting's value as it will be: as asked, else as initdb leaves it."""
+    asked = {key.lower(): text_of(value) for key, value in request.settings.items()}
+    return asked.get(name, _DEFAULTS.get(name, "on"))
 
 
 def _check_connections(request: TrialRequest, faults: Faults) -> None:
     clients = request.workload.clients
-    allowed = _setting(request, "max_connections", "100")
+    if type(clients) is not int:
+        return  # said already, with the types
+    allowed = _setting(request, "max_connections")
     # One more is benchkit's own; pgbench connects as a superuser, so reserved ones are open to it.
     if allowed.isdigit() and clients + 1 > int(allowed):
         faults.add(
@@ -95,9 +120,15 @@ def _check_connections(request: TrialRequest, faults: Faults) -> None:
             f"{clients} clients and benchkit's own connection exceed max_connections={allowed}; "
             f"set max_connections to {clients + 10}",
         )
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    raises = request.client.pgbench and request.client.pgbench.number >= _RAISES_FILE_LIMIT_SINCE
+    files = hard if raises else soft
     if files != resource.RLIM_INFINITY and clients + 10 > files:
-        faults.add("clients", f"{clients} clients exceed the limit of {files} open files")
+        faults.add(
+            "clients",
+            f"{clients} clients of pgbench {request.client.pgbench} exceed the limit of {files} "
+            "open files (ulimit -n)",
+        )
 
 
 def preflight(requests: Sequence[TrialRequest]) -> list[Finding]:
@@ -141,7 +172,7 @@ def _scale_below_clients(request: TrialRequest) -> Iterator[Finding]:
 
 def _short_run(request: TrialRequest) -> Iterator[Finding]:
     workload = request.workload
-    number, unit = parse_quantity(_setting(request, "checkpoint_timeout", "300"))
+    number, unit = parse_quantity(_setting(request, "checkpoint_timeout"))
     cycle_s = number * TIME_US.get(unit, 1_000_000) / 1e6
     if workload.duration_s and workload.duration_s < cycle_s:
         yield Finding(
@@ -154,27 +185,14 @@ def _short_run(request: TrialRequest) -> Iterator[Finding]:
 
 
 def _unsafe_settings(request: TrialRequest) -> Iterator[Finding]:
-    costs = {"fsync": "a crash loses the database", "full_page_writes": "a crash may corrupt it"}
-    for name, cost in costs.items():
-        if _is_off(request, name):
+    for name, (severity, cost) in _COSTS_OF_OFF.items():
+        if _setting(request, name).lower() in ("off", "false", "no", "0"):
             yield Finding(
-                severity="bad",
+                severity=severity,
                 name=f"{name} is off",
-                evidence=f"faster than any server that may not lose data: {cost}",
-                fix="compare it only with itself",
+                evidence=cost,
+                fix="compare it only with itself, or leave it on unless it is the question",
             )
-    if _is_off(request, "autovacuum"):
-        yield Finding(
-            severity="warning",
-            name="autovacuum is off",
-            evidence="dead rows pile up as in no server at work",
-            fix="leave it on, unless it is the question",
-        )
-
-
-def _is_off(request: TrialRequest, name: str) -> bool:
-    settings: Mapping[str, Value] = request.settings
-    return name in settings and text_of(settings[name]).lower() in ("off", "false", "no", "0")
 
 
 def _assertions(request: TrialRequest) -> Iterator[Finding]:

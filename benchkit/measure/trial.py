@@ -17,19 +17,17 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from benchkit.errors import BenchkitError
-from benchkit.measure import counters, host
+from benchkit.measure import cache, counters, host
 from benchkit.measure.gates import Evidence, Gate, Limits, closed_gates
 from benchkit.postgres import workplace
 from benchkit.postgres.builds import Build
 from benchkit.postgres.server import Server, log_errors
 from benchkit.postgres.settings import Value
-from benchkit.postgres.versions import has
 from benchkit.workload.pgbench import Workload, as_record, tables
 from benchkit.workload.progress import Progress
 from benchkit.workload.report import comparable_tps
@@ -156,12 +154,26 @@ def measure(
     KeyboardInterrupt
         After the server was stopped and removed; there is no trial then.
     """
-    course = _Course(request, on_step, on_progress)
     with workplace.machine_lock(purpose):
+        course = _Course(request, on_step, on_progress)
         try:
             return course.follow()
         except (BenchkitError, psycopg.Error, OSError) as error:
             return course.failed(error)
+
+
+def measure_on(
+    server: Server,
+    request: TrialRequest,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Trial:
+    """Measure once on a server that runs already, and leave it running.
+
+    Its build, settings and data are taken as they are; the steps are those of :func:`measure`
+    from the preparation of the cache to the gates. The caller holds the machine's lock.
+    """
+    return _Course(request, lambda step: None, on_progress).measure_on(server)
 
 
 class _Course:
@@ -216,29 +228,28 @@ class _Course:
                 sql=request.sql,
                 checksums=request.checksums,
             )
-        server = Server(request.build, request.settings, template=template)
-        try:
-            with self.step("clone and start"):
-                server.__enter__()
-            self.steps_s |= {name: round(value, 4) for name, value in server.steps_s.items()}
-            del self.steps_s["clone and start"]
-            trial = self._measure_on(server)
-        finally:
-            self.texts["server.log"] = _log_of(server)
+        # Closed in any case: also when a watcher raises as it is told of the last step.
+        with contextlib.closing(
+            Server(request.build, request.settings, template=template)
+        ) as server:
+            try:
+                with self.step("clone and start"):
+                    server.__enter__()
+                self.steps_s |= {name: round(value, 4) for name, value in server.steps_s.items()}
+                del self.steps_s["clone and start"]
+                trial = self.measure_on(server)
+            finally:
+                self.texts["server.log"] = _log_of(server)
             with self.step("stop"):
                 server.close()
         return trial
 
-    def _measure_on(self, server: Server) -> Trial:
-        workload = self.request.workload
+    def measure_on(self, server: Server) -> Trial:
         with server.connect() as connection:
             with self.step("prepare"):
                 scale = self._prepare(server, connection)
                 effective = server.changed_settings()
-            warm_up = None
-            if workload.warm_up_s:
-                with self.step("warm-up"):
-                    warm_up = self._run(server, "warm-up", workload.warm_up_s, None)
+            warm_up = self._warm_up(server)
             with self.step("counters before"):
                 # What vacuum, checkpoint and warm-up did may still be on its way to the counters.
                 counters.flush_statistics(connection)
@@ -249,15 +260,17 @@ class _Course:
                 run = self._run(server, "run", None, self.on_progress)
             jump_s = time.time() - time.monotonic() - clock
             with self.step("counters after"):
-                counted = self._count(server, connection, before, run)
+                counted = self._count(connection, before, run)
             evidence = Evidence(
                 run=run,
-                workload=workload,
+                workload=self.request.workload,
                 scale_in_tables=scale,
                 log_errors=log_errors(server.process.log()[log_before:]),
-                server_alive=server.process.alive(),
+                server_alive=server.process.alive() and not connection.closed,
                 clock_jump_s=jump_s,
                 reset_counters=counters.resets(counted),
+                counters_complete=counted["complete"],
+                warm_up=warm_up,
             )
         gates = tuple(closed_gates(evidence, self.request.limits))
         return Trial(
@@ -280,12 +293,18 @@ class _Course:
         client = self.request.client
         names = tables(client.pgbench or client.version)
         if self.request.workload.cache == "prewarmed":
-            _prewarm(server, connection)
+            cache.prewarm(connection, server.build.version)
         scale = count_rows(connection, names["branches"])
         connection.execute("CHECKPOINT")
         if self.request.workload.cache == "cold":
-            _drop_from_page_cache(server.data_dir)
+            cache.drop_from_page_cache(server.data_dir)
         return scale
+
+    def _warm_up(self, server: Server) -> Run | None:
+        if not self.request.workload.warm_up_s:
+            return None
+        with self.step("warm-up"):
+            return self._run(server, "warm-up", self.request.workload.warm_up_s, None)
 
     def _run(
         self,
@@ -294,25 +313,27 @@ class _Course:
         duration_s: int | None,
         on_progress: Callable[[Progress], None] | None,
     ) -> Run:
+        number = len(list(server.instance.directory.glob(f"{name}-*")))
         run = run_pgbench(
             self.request.workload,
             self.request.client,
             host=server.host,
-            directory=server.instance.make_directory(name),
+            directory=server.instance.make_directory(f"{name}-{number}"),
             duration_s=duration_s,
             on_progress=on_progress,
         )
         self.texts[f"{name}.stdout.txt"], self.texts[f"{name}.stderr.txt"] = run.stdout, run.stderr
         return run
 
-    def _count(
-        self, server: Server, connection: Connection, before: counters.Counters, run: Run
-    ) -> dict[str, Any]:
-        if not server.process.alive():
-            return {"reasons": {"*": "the server went down during the run"}}
+    def _count(self, connection: Connection, before: counters.Counters, run: Run) -> dict[str, Any]:
         transactions = run.report.transactions if run.report else None
-        complete = counters.settle(connection, transactions or 0, before)
-        counted = counters.difference(before, counters.read_counters(connection))
+        try:
+            complete = counters.settle(connection, transactions or 0, before)
+            counted = counters.difference(before, counters.read_counters(connection))
+        except psycopg.Error as error:
+            # For one, a backend that crashes takes all others with it, ours too.
+            reason = f"the counters could not be read: {error}".strip()
+            return {"reasons": {"*": reason}, "complete": False}
         return counted | {"complete": complete, "transactions": transactions}
 
 
@@ -335,33 +356,3 @@ def _log_of(server: Server) -> str:
     with contextlib.suppress(BenchkitError, OSError):
         return server.process.log()
     return ""
-
-
-def _prewarm(server: Server, connection: Connection) -> None:
-    relations = "FROM pg_class WHERE relname LIKE %s AND relkind IN ('r', 'i')"
-    pattern = ["%accounts%"]
-    if has(server.build.version, "pg_prewarm"):
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
-        query = "SELECT sum(pg_prewarm(oid::regclass)) " + relations
-        connection.execute(query.encode(), pattern)
-        connection.execute("DROP EXTENSION pg_prewarm")
-    else:
-        rows = connection.execute(
-            b"SELECT relname FROM pg_class WHERE relname LIKE %s AND relkind = 'r'", pattern
-        )
-        for row in rows.fetchall():
-            count_rows(connection, row["relname"])
-
-
-def _drop_from_page_cache(directory: Path) -> None:
-    """Ask the kernel to drop the files of a directory from its page cache; clean pages go."""
-    os.sync()
-    if not hasattr(os, "posix_fadvise"):
-        raise BenchkitError("this operating system cannot drop files from its page cache")
-    for path in directory.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)

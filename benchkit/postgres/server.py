@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import psycopg
-from psycopg.rows import dict_row
 
-from benchkit.errors import ServerError
+from benchkit.errors import Fault, Faults, InputError, ServerError
 from benchkit.postgres import cluster, workplace
 from benchkit.postgres.account import spawn
 from benchkit.postgres.builds import Build, reachable
-from benchkit.postgres.settings import Value, not_default, not_in_effect, render
+from benchkit.postgres.connection import PORT
+from benchkit.postgres.connection import connect as connect
+from benchkit.postgres.log import last_fatal
+from benchkit.postgres.log import log_errors as log_errors
+from benchkit.postgres.processes import free_shared_memory, shared_memory
+from benchkit.postgres.settings import (
+    Value,
+    as_shown,
+    check_settings,
+    not_default,
+    not_in_effect,
+    render,
+)
 from benchkit.postgres.versions import has
 
-PORT = 5432
 DATABASE = "postgres"
 
 # What is set in every server, whatever is measured: no TCP, a private socket, messages in a file
@@ -34,7 +43,7 @@ _FIXED: dict[str, Value] = {
     "log_timezone": "UTC",
 }
 
-_SEVERITY = re.compile(r"\b(ERROR|FATAL|PANIC):  ")
+_MODES = ("fast", "immediate", "killed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,11 @@ class Server:
     start_timeout_s
         How long the start may take, in seconds (recovery of a large cluster takes long).
 
+    Raises
+    ------
+    InputError
+        A setting is unknown, refused or benchkit's own; nothing was started.
+
     Attributes
     ----------
     steps_s
@@ -82,15 +96,18 @@ class Server:
     ) -> None:
         self.build = reachable(build)
         self.settings = dict(settings or {})
+        faults = Faults()
+        check_settings(self.settings, self.build, faults)
+        faults.raise_any()
         self.steps_s: dict[str, float] = {}
-        self.instance = workplace.Instance()
-        self.data_dir = self.instance.directory / "data"
         self._timeout_s = start_timeout_s
         self._source = template
         self._checksums = checksums
+        self._instance: workplace.Instance | None = None
         self._process: ServerProcess | None = None
 
     def __enter__(self) -> Server:
+        self._instance = workplace.Instance()
         try:
             self._make_cluster()
             cluster.write_settings(self.data_dir, render(self.settings))
@@ -105,26 +122,39 @@ class Server:
             raise
         return self
 
+    @property
+    def instance(self) -> workplace.Instance:
+        """Where it lives; there from entering to leaving."""
+        if self._instance is None:
+            raise ServerError("the server was not started")
+        return self._instance
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return self.instance.directory / "data"
+
     def _make_cluster(self) -> None:
         started = time.monotonic()
         if self._source is None:
             self.instance.make_directory("data")
             cluster.initdb(self.build, self.data_dir, checksums=self._checksums)
         else:
+            cluster.check_source(self._source, self.build)
             cluster.clone(self._source, self.data_dir)
         self.steps_s["initdb" if self._source is None else "clone"] = time.monotonic() - started
 
     @property
     def process(self) -> ServerProcess:
-        """The running server process."""
+        """The server process, running or ended."""
         if self._process is None:
-            raise ServerError("the server is not running")
+            raise ServerError("the server was not started")
         return self._process
 
     @property
     def host(self) -> str:
         """The directory of the Unix socket, as clients want it."""
-        return str(self.instance.socket_dir)
+        return self.process.host
 
     def connect(self, database: str = DATABASE) -> psycopg.Connection[dict[str, Any]]:
         """Open a connection: autocommit, rows as dicts, nothing prepared, ISO dates."""
@@ -136,13 +166,24 @@ class Server:
         Raises
         ------
         ServerError
-            One is not in effect; names all, with both values.
+            One is not in effect (names all, with both values), or the server lets nobody in.
         """
-        with self.connect() as connection:
-            rows = connection.execute("SELECT * FROM pg_settings").fetchall()
+        try:
+            with self.connect() as connection:
+                rows = connection.execute("SELECT * FROM pg_settings").fetchall()
+        except psycopg.OperationalError as error:
+            raise ServerError(
+                f"PostgreSQL {self.build.version} started, but no connection to it can be made",
+                evidence=f"{error}\n{last_fatal(self.process.log())}",
+            ) from error
         wrong = not_in_effect(self.settings, rows)
-        if wrong:
-            lines = (f"{name}: asked {asked!r}, {real!r}" for name, (asked, real) in wrong.items())
+        # The server may write a value in another way than it was asked for.
+        shown = as_shown({name: self.settings[name] for name in wrong}, self.build)
+        lines = [
+            f"{name}: asked {wrong[name][0]!r}, {wrong[name][1]!r}"
+            for name in not_in_effect(shown, rows)
+        ]
+        if lines:
             raise ServerError("settings are not in effect", evidence="\n".join(lines))
 
     def changed_settings(self) -> dict[str, str]:
@@ -156,9 +197,12 @@ class Server:
 
     def close(self) -> None:
         """Stop the server if it runs, and remove everything of it."""
-        if self._process is not None:
-            self._process.stop("immediate")
-        self.instance.close()
+        try:
+            if self._process is not None:
+                self._process.stop("immediate")
+        finally:
+            if self._instance is not None:
+                self._instance.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -189,11 +233,14 @@ class ServerProcess:
             for name in ("unix_socket_directories", "unix_socket_directory")
             if has(build.version, name)
         )
-        options = _FIXED | {sockets: self.host, "port": PORT}
+        # The data directory too: a file of a cluster made elsewhere may name another one.
+        options = _FIXED | {"data_directory": str(data_dir), sockets: self.host, "port": PORT}
         words = [f"--{name}={value}" for name, value in _command_line(options).items()]
+        self._memory: set[str] = set()
         with self.log_path.open("ab") as log:
             self.process = self._spawn(words, log)
         self._wait_until_ready(timeout_s)
+        self._memory = shared_memory([self.pid])
 
     def _spawn(self, words: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         return spawn(
@@ -261,19 +308,27 @@ class ServerProcess:
         how
             ``fast`` (a shutdown checkpoint, escalated to immediate after `timeout_s` seconds),
             ``immediate`` (no checkpoint: the next start recovers), or ``killed``.
+
+        Raises
+        ------
+        InputError
+            `how` is something else.
         """
+        if how not in _MODES:
+            problem = f"{how!r} is no way to stop (accepted: {', '.join(_MODES)})"
+            raise InputError([Fault(where="how", problem=problem)])
         if not self.alive():
+            if self.process.returncode < 0:  # by another's hand: the kernel's, short of memory
+                free_shared_memory(self._memory)
             return Stop(how="already down", seconds=0.0, exit_code=self.process.returncode)
         started = time.monotonic()
         steps = {"fast": (signal.SIGINT, timeout_s), "immediate": (signal.SIGQUIT, 10.0)}
-        for step in ["fast", "immediate"] if how == "fast" else [how]:
-            if step not in steps:
-                break
+        for step in _MODES[_MODES.index(how) : -1]:
             self.process.send_signal(steps[step][0])
             if self._ended(steps[step][1]):
                 return self._stopped(step, started)
+        workplace.end_processes_inside(self.data_dir, at_once=True)
         self.process.kill()
-        workplace.end_processes_inside(self.data_dir)
         self.process.wait()
         return self._stopped("killed", started)
 
@@ -292,52 +347,3 @@ class ServerProcess:
 def _command_line(options: Mapping[str, Value]) -> dict[str, str]:
     return {name: str(value).lower() if value in (True, False) else str(value)
             for name, value in options.items()}  # fmt: skip
-
-
-def connect(build: Build, host: str, database: str) -> psycopg.Connection[dict[str, Any]]:
-    """Open a control connection to any version from 8.2 on.
-
-    Autocommit: counters are frozen inside a transaction. Nothing is prepared: 8.2 has no
-    ``DEALLOCATE ALL``, which psycopg sends after a rollback.
-    """
-    options = "-c DateStyle=ISO"
-    if has(build.version, "IntervalStyle"):
-        options += " -c IntervalStyle=postgres"
-    return psycopg.connect(
-        host=host,
-        port=PORT,
-        user=cluster.SUPERUSER,
-        dbname=database,
-        autocommit=True,
-        prepare_threshold=None,
-        client_encoding="UTF8",
-        application_name="benchkit",
-        options=options,
-        row_factory=dict_row,
-        connect_timeout=10,
-    )
-
-
-def last_fatal(log: str) -> str:
-    """Cut the last FATAL or PANIC out of a server log, with its DETAIL and HINT lines.
-
-    Where there is none, the last lines of the log.
-    """
-    lines = log.splitlines()
-    starts = [i for i, line in enumerate(lines) if re.search(r"\b(FATAL|PANIC):  ", line)]
-    if not starts:
-        return "\n".join(lines[-8:]) or "(the server wrote nothing)"
-    end = starts[-1] + 1
-    while end < len(lines) and re.search(r"\b(DETAIL|HINT|CONTEXT):  |^\t", lines[end]):
-        end += 1
-    return "\n".join(lines[starts[-1] : end])
-
-
-def log_errors(log: str) -> list[str]:
-    """List the lines of a server log with ERROR, FATAL or PANIC."""
-    return [line for line in log.splitlines() if _SEVERITY.search(line)]
-
-
-def stop_record(stop: Stop) -> dict[str, Any]:
-    """Give a stop as plain data, for records."""
-    return asdict(stop)

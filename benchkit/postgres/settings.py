@@ -7,14 +7,14 @@ names its settings, ``postgres -C`` (9.2 on) judges a value.
 from __future__ import annotations
 
 import functools
-import tempfile
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from benchkit.errors import Faults, FormatError, nearest
-from benchkit.postgres.account import account
+from benchkit.errors import BuildError, Faults, FormatError, nearest
+from benchkit.postgres.account import Finished
 from benchkit.postgres.builds import Build, reachable
 from benchkit.postgres.versions import has
 from benchkit.units import MEMORY_BYTES, TIME_US, memory_bytes, parse_quantity
@@ -25,15 +25,19 @@ Value = str | int | float | bool
 RESERVED = frozenset(
     {
         "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file",
-        "listen_addresses", "logging_collector", "port", "unix_socket_directories",
-        "unix_socket_directory", "unix_socket_permissions",
+        "listen_addresses", "log_destination", "log_timezone", "logging_collector", "port",
+        "timezone", "unix_socket_directories", "unix_socket_directory", "unix_socket_permissions",
     }
 )  # fmt: skip
+
+# guc-file.l: a name, or one with the prefix of its extension.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
 
 # Values that mean "choose for me": what is in effect is another value, by design.
 _AUTOMATIC = {
     "wal_buffers": "-1", "autovacuum_work_mem": "-1", "huge_page_size": "0",
-    "commit_timestamp_buffers": "0", "subtransaction_buffers": "0", "transaction_buffers": "0",
+    "io_max_concurrency": "-1", "commit_timestamp_buffers": "0", "subtransaction_buffers": "0",
+    "transaction_buffers": "0",
 }  # fmt: skip
 
 # Release notes 9.5: max_wal_size = 3 * checkpoint_segments * 16MB.
@@ -56,7 +60,7 @@ class Setting:
     Attributes
     ----------
     kind
-        ``bool``, ``integer``, ``real``, ``string`` or ``enum``.
+        ``boolean``, ``integer``, ``real``, ``string`` or ``enum``.
     context
         When it may be changed: ``postmaster`` needs a restart, ``internal`` cannot be set.
     """
@@ -72,8 +76,17 @@ def catalogue(build: Build) -> dict[str, Setting]:
     """List the settings of a build, without starting a server.
 
     Settings that PostgreSQL keeps out of its sample file (developer options) are not in it.
+
+    Raises
+    ------
+    BuildError
+        The server program does not run.
     """
     done = reachable(build).run("postgres", "--describe-config")
+    if done.exit_code != 0:
+        raise BuildError(
+            f"PostgreSQL {build.version} does not describe its settings", evidence=done.evidence
+        )
     rows = (line.split("\t") for line in done.stdout.splitlines() if line.count("\t") >= 4)
     return {
         row[0]: Setting(name=row[0], context=row[1], kind=row[3].lower(), default=row[4])
@@ -93,17 +106,21 @@ def translate(settings: Mapping[str, Value], build: Build) -> tuple[dict[str, Va
     translated: dict[str, Value] = {}
     notes = []
     for name, value in settings.items():
-        new_name, new_value = name, value
-        if name not in known and name in _PAIRS and _PAIRS[name][0] in known:
-            try:
-                new_name, new_value = _PAIRS[name][0], _PAIRS[name][1](text_of(value))
-                notes.append(
-                    f"PostgreSQL {build.version}: {name}={text_of(value)} became "
-                    f"{new_name}={new_value}"
-                )
-            except (ValueError, FormatError):
-                new_name = name  # what is wrong with it is said by the check of its name
-        translated[new_name] = new_value
+        other = _PAIRS[name][0] if name not in known and name in _PAIRS else ""
+        if other not in known:
+            translated[name] = value
+            continue
+        try:
+            said = f"{name}={text_of(value)}"
+            meant = _PAIRS[name][1](text_of(value))
+        except (ValueError, FormatError):
+            translated[name] = value  # what is wrong with it is said by the check of its name
+            continue
+        if other in settings:
+            notes.append(f"PostgreSQL {build.version}: {said} gave way to {other}, also asked for")
+        else:
+            translated[other] = meant
+            notes.append(f"PostgreSQL {build.version}: {said} became {other}={meant}")
     return translated, notes
 
 
@@ -131,22 +148,35 @@ def check_settings(
     Unknown names, names that are benchkit's own, wrong units and values that the server refuses are
     added to `faults`, all of them.
     """
-    known = catalogue(build)
+    known = {name.lower(): setting for name, setting in catalogue(build).items()}
     label = f"PostgreSQL {build.version}"
     for name, value in settings.items():
         place = f"{where} {name}"
         text = text_of(value)
-        folded = name.lower()
-        found = known.get(name) or known.get(folded)
-        if folded in RESERVED:
-            faults.add(place, "is set by benchkit itself (a private Unix socket, no TCP)")
+        found = known.get(name.lower())
+        if not _NAME.fullmatch(name):
+            faults.add(where, f"{name!r} is no name of a setting")
+        elif name.lower() in RESERVED:
+            faults.add(place, "is set by benchkit itself, the same in every server")
         elif "\n" in text or "\r" in text or "\0" in text:
             faults.add(place, f"the value {text!r} has a line break or a zero byte")
         elif found and (problem := _bad_number(text, found.kind)):
             faults.add(place, f"{problem}, for {label}")
-        elif "." not in name and (problem := _refused(build, name, text, found is not None)):
+        elif problem := _refused(name, text, build, found=found is not None):
             hint = "" if found else nearest(name, known)
             faults.add(place, f"{problem}{hint}, for {label}")
+
+
+def as_shown(settings: Mapping[str, Value], build: Build) -> dict[str, str]:
+    """Write values as the server will show them: ``wal_compression=on`` is ``pglz`` from 15 on.
+
+    Only from 9.2 on; before that, and for extensions' settings, they stay as they are written.
+    """
+    shown = {}
+    for name, value in settings.items():
+        done = _judged(build, name, text_of(value))
+        shown[name] = done.stdout.strip() if done and done.exit_code == 0 else text_of(value)
+    return shown
 
 
 def _bad_number(text: str, kind: str) -> str | None:
@@ -163,22 +193,24 @@ def _bad_number(text: str, kind: str) -> str | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _refused(build: Build, name: str, text: str, known: bool) -> str | None:
-    """Ask the server program whether it takes a value; give its reason if it does not."""
-    if not name.replace("_", "").isalnum() or not name.isascii():
-        return f"{name!r} is no name of a setting"
-    if not has(build.version, "postgres -C"):
-        return None if known else f"unknown setting {name!r}"
-    with tempfile.TemporaryDirectory(prefix="benchkit-") as place:
-        (Path(place) / "postgresql.conf").touch(0o644)
-        Path(place).chmod(0o700)
-        account().own(Path(place))
-        done = reachable(build).run("postgres", "-D", place, "-C", name, "-c", f"{name}={text}")
+def _judged(build: Build, name: str, text: str) -> Finished | None:
+    """Let the server program judge a value, without a data directory; None if it cannot."""
+    if "." in name or not has(build.version, "postgres -C"):
+        return None
+    words = ["-C", name, "-D", "/", "-c", "config_file=/dev/null", "-c", f"{name}={text}"]
+    return reachable(build).run("postgres", *words)
+
+
+def _refused(name: str, text: str, build: Build, *, found: bool) -> str | None:
+    """Give the reason why the server would not take a value."""
+    done = _judged(build, name, text)
+    if done is None:
+        return None if found or "." in name else f"unknown setting {name!r}"
     if done.exit_code == 0:
         return None
     if "unrecognized configuration parameter" in done.stderr:
         return f"unknown setting {name!r}"
-    keep = ("FATAL:", "DETAIL:", "HINT:", "LOG:")
+    keep = ("FATAL:", "DETAIL:", "HINT:")
     reasons = [
         line.partition(":  ")[2]
         for line in done.stderr.splitlines()
@@ -190,7 +222,7 @@ def _refused(build: Build, name: str, text: str, known: bool) -> str | None:
 # Said elsewhere in a record, or the same in every server of benchkit.
 _EVERYDAY = RESERVED | {
     "default_text_search_config", "dynamic_shared_memory_type", "lc_messages", "lc_monetary",
-    "lc_numeric", "lc_time", "log_destination", "log_timezone", "timezone",
+    "lc_numeric", "lc_time",
 }  # fmt: skip
 
 
@@ -245,25 +277,43 @@ def not_in_effect(
         text = text_of(value)
         if row is None:
             wrong[name] = (text, "not there")
-        elif _AUTOMATIC.get(name) != text and not _equal(name, text, row):
-            wrong[name] = (text, f"{row['setting']}{row.get('unit') or ''}")
+            continue
+        # What our own session set for itself is not what the server has for others.
+        own = row.get("source") == "session"
+        shown = str(row.get("reset_val", row["setting"]) if own else row["setting"])
+        if _AUTOMATIC.get(name.lower()) != text and not _equal(name.lower(), text, shown, row):
+            wrong[name] = (text, f"{shown}{row.get('unit') or ''}")
     return wrong
 
 
-def _equal(name: str, asked: str, row: Mapping[str, Any]) -> bool:
-    shown = str(row["setting"])
-    folded = _SYNONYMS.get(name, {}).get(asked.lower(), asked.lower())
-    if folded == shown.lower():
+def _equal(name: str, asked: str, shown: str, row: Mapping[str, Any]) -> bool:
+    if shown.lower() in (asked.lower(), _SYNONYMS.get(name, {}).get(asked.lower())):
         return True
-    switches = {"on": True, "true": True, "yes": True, "1": True}
-    switches |= {"off": False, "false": False, "no": False, "0": False}
-    if row.get("vartype") == "bool":
-        return switches.get(folded) == switches.get(shown.lower())
+    if row.get("vartype") in ("bool", "enum"):
+        return _switch(asked) is not None and _switch(asked) == _switch(shown)
     try:
+        _, given = parse_quantity(asked)
+        if row.get("vartype") == "real" or not given:
+            # Shown with six digits.
+            return math.isclose(_in_units(asked, row.get("unit")), float(shown), rel_tol=1e-5)
         # The server rounds to whole units; a person's 1.5GB may lie between two of them.
         return abs(_in_units(asked, row.get("unit")) - float(shown)) < 1
     except (FormatError, ValueError):
         return False
+
+
+def _switch(text: str) -> bool | None:
+    """Read a switch as bool.c does: any beginning of a word that is clear."""
+    folded = text.lower()
+    if folded in ("1", "on") or (
+        folded and ("true".startswith(folded) or "yes".startswith(folded))
+    ):
+        return True
+    if folded in ("0", "of", "off") or (
+        folded and ("false".startswith(folded) or "no".startswith(folded))
+    ):
+        return False
+    return None
 
 
 def _in_units(text: str, unit: str | None) -> float:

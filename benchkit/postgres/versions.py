@@ -91,6 +91,7 @@ FACTS = {
     "pgbench -r": Fact(since=90100, source="release notes 9.1"),
     "pgbench -q": Fact(since=90300, source="pgbench.c 9.3"),
     "pgbench --sampling-rate": Fact(since=90300, source="release notes 9.3"),
+    "pgbench accounts beyond 2^31": Fact(since=90300, source="release notes 9.3"),
     "pgbench -P": Fact(since=90400, source="release notes 9.4; a password in 8.2"),
     "pgbench -R": Fact(since=90400, source="release notes 9.4"),
     "pgbench -L": Fact(since=90500, source="release notes 9.5"),

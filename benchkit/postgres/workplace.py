@@ -6,20 +6,18 @@ benchkit's home (``BENCHKIT_HOME``, else the platform's cache directory) holds::
     builds/<key>/        copies of builds that the unprivileged account cannot reach
     instances/<id>/      one directory per server or load at work, with a lock held by its owner
 
-Every process of an instance has its working directory inside the instance's directory. That, and
-not a process id, is its identity: ids are reused, and the children of a killed server change their
-names. The owner holds a lock on a file in the directory; the kernel frees it when the owner dies,
-however it dies, so a leftover is recognised without guessing.
+The owner of an instance holds a lock on a file in its directory; the kernel frees it when the
+owner dies, however it dies, so a leftover is recognised without guessing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import secrets
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,10 +26,13 @@ from typing import IO
 
 from benchkit.errors import BenchkitError, BusyError
 from benchkit.postgres.account import account
+from benchkit.postgres.processes import end_processes_inside as end_processes_inside
+from benchkit.postgres.processes import processes_inside as processes_inside
 
 # unix(7): sun_path holds 108 bytes with the closing zero on Linux, 104 on macOS.
 SOCKET_PATH_BYTES = 103
 SOCKET_NAME = ".s.PGSQL.5432"
+_SOCKET_NOTE = "socket"  # a link in the instance's directory
 
 
 def home() -> Path:
@@ -51,7 +52,10 @@ def home() -> Path:
     path = Path(place).expanduser().resolve()
     try:
         for directory in (path, path / "templates", path / "builds", path / "instances"):
-            directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+            if not directory.is_dir():
+                directory.mkdir(parents=True, exist_ok=True)
+                if account().switch:  # also where root's umask is 077
+                    directory.chmod(0o755)
     except OSError as error:
         raise BenchkitError(
             f"benchkit's home {path} cannot be made",
@@ -77,7 +81,7 @@ class Instance:
     directory
         Mode 0700, owned by the account that runs the server.
     socket_dir
-        A short directory for the Unix socket, mode 0700; made on first use.
+        A short directory for the Unix socket, mode 0700; made on first use, removed at the end.
     """
 
     def __init__(self) -> None:
@@ -89,13 +93,25 @@ class Instance:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         account().own(self.directory)
 
-    @property
+    @functools.cached_property
     def socket_dir(self) -> Path:
-        """The directory of the socket, in the system's temporary directory."""
-        path = _socket_dir(self.directory.name)
-        if not path.exists():
+        """The directory of the socket, with a path that is short enough for one.
+
+        Raises
+        ------
+        BenchkitError
+            It cannot be made. One that is there already is another's: it is not used.
+        """
+        path = _choose_socket_dir(self.directory.name)
+        try:
+            # Noted first: whoever sweeps may have another TMPDIR.
+            (self.directory / _SOCKET_NOTE).symlink_to(path)
             path.mkdir(mode=0o700)
-            account().own(path)
+        except OSError as error:
+            raise BenchkitError(
+                "the directory for the server's socket cannot be made", evidence=str(error)
+            ) from error
+        account().own(path)
         return path
 
     def make_directory(self, name: str) -> Path:
@@ -107,8 +123,10 @@ class Instance:
 
     def close(self) -> None:
         """End what runs inside and remove the directories."""
-        _remove_instance(self.directory)
-        self._lock.close()
+        try:
+            _remove_instance(self.directory)
+        finally:
+            self._lock.close()
 
     def __enter__(self) -> Instance:
         return self
@@ -144,55 +162,24 @@ def sweep() -> list[str]:
 
 def _remove_instance(directory: Path) -> int:
     ended = end_processes_inside(directory)
-    for path in (_socket_dir(directory.name), directory):
-        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        socket_dir = (directory / _SOCKET_NOTE).readlink()
+        if socket_dir.name == f"benchkit-{directory.name}":
+            shutil.rmtree(socket_dir, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     return ended
 
 
-def end_processes_inside(directory: Path, *, grace_s: float = 5) -> int:
-    """End every process whose working directory is inside a directory.
-
-    First SIGQUIT, at which a postmaster ends its children and frees its shared memory, then
-    SIGKILL.
-
-    Returns
-    -------
-    int
-        How many processes were found.
-    """
-    found = processes_inside(directory)
-    if not found:
-        return 0
-    for send in (signal.SIGQUIT, signal.SIGKILL):
-        for pid in processes_inside(directory):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, send)
-        deadline = time.monotonic() + grace_s
-        while processes_inside(directory) and time.monotonic() < deadline:
-            time.sleep(0.02)
-    return len(found)
-
-
-def processes_inside(directory: Path) -> list[int]:
-    """List the processes, other than this one, whose working directory is inside a directory."""
-    import psutil
-
-    inside = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            place = Path(process.cwd())
-            alive = process.status() != psutil.STATUS_ZOMBIE
-            if alive and place.is_relative_to(directory) and process.pid != os.getpid():
-                inside.append(process.pid)
-    return inside
-
-
-def _socket_dir(name: str) -> Path:
+def _choose_socket_dir(name: str) -> Path:
     for root in (Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108  (the shortest there is)
         path = root / f"benchkit-{name}"
-        if len(os.fsencode(path / SOCKET_NAME)) <= SOCKET_PATH_BYTES:
+        short = len(os.fsencode(path / SOCKET_NAME)) <= SOCKET_PATH_BYTES
+        if short and account().can("x", root):
             return path
-    raise BenchkitError(f"the path of a socket in {path} is longer than {SOCKET_PATH_BYTES} bytes")
+    raise BenchkitError(
+        f"there is no directory for the server's socket: {path} is longer than "
+        f"{SOCKET_PATH_BYTES} bytes or closed to {account().name}"
+    )
 
 
 @contextlib.contextmanager
@@ -207,7 +194,7 @@ def under_construction(target: Path) -> Iterator[Path]:
         unfinished = instance.make_directory("unfinished")
         yield unfinished
         os.sync()
-        with contextlib.suppress(FileExistsError, OSError):
+        with contextlib.suppress(OSError):
             unfinished.rename(target)
         if not target.is_dir():
             raise BenchkitError(f"{target} could not be put in place")
@@ -270,11 +257,13 @@ def _same_file(file: IO[str], path: Path) -> bool:
 
 
 def _open_lock(path: Path) -> IO[str]:
-    # Without O_CREAT first: the kernel refuses O_CREAT on another user's file in /tmp.
-    for flags in (os.O_RDWR, os.O_RDWR | os.O_CREAT):
-        with contextlib.suppress(FileNotFoundError):
-            descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-            if flags & os.O_CREAT:
+    # Without O_CREAT first: the kernel refuses O_CREAT on another user's file in /tmp. Tried more
+    # than once, since another may make or remove the file between the two.
+    for create in (0, os.O_CREAT | os.O_EXCL) * 20:
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | create
+            descriptor = os.open(path, flags, 0o666)
+            if create:
                 os.fchmod(descriptor, 0o666)
             return os.fdopen(descriptor, "r+", encoding="utf-8")
     raise FileNotFoundError(path)

@@ -1,1 +1,1 @@
-"""."""
+"""What a person sees: tables, plots, live view, notebooks, reports."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,15 +14,20 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from benchkit.errors import Fault, InputError
+from benchkit.present.live import PROGRESS_FILE
 from benchkit.present.report import SKIPPED_TAG, quiet, read_notebook
 
 if TYPE_CHECKING:
     from jupyter_client.manager import AsyncKernelManager
     from papermill.exceptions import PapermillExecutionError
 
-CELL_ERROR, KERNEL_DIED, TIME_LIMIT, INTERRUPTED = 3, 4, 5, 130
-# The kernel gets this long to stop servers and the like after an interrupt, before it is killed.
-SHUTDOWN_S = 60
+BAD_INPUT, CELL_ERROR, KERNEL_DIED, TIME_LIMIT, INTERRUPTED = 2, 3, 4, 5, 130
+# A cell at work is interrupted and gets half of this to stop its servers and the like; then the
+# kernel is told to terminate, and at the end killed.
+BUSY_SHUTDOWN_S = 60
+# With nothing at work there is less to wait for: ipykernel 7.4 at times waits for itself at its end
+# (the main thread for the control thread, that one for a pipe already closed), 10 s or for good.
+IDLE_SHUTDOWN_S = 8
 START_S = 120
 # nbclient waits 4 s for a cell's last output and then gives up; a busy machine may need more.
 LAST_OUTPUT_S = 60
@@ -96,7 +102,7 @@ def execute(
     deadline
         On the clock of ``time.monotonic``, in seconds; None: no limit.
     progress
-        Show a progress bar on stderr.
+        Pass on to stderr, line by line, what a running experiment tells of its progress.
 
     Returns
     -------
@@ -106,10 +112,11 @@ def execute(
     with tempfile.TemporaryDirectory(prefix="benchkit-", ignore_cleanup_errors=True) as private:
         log_path = Path(private) / "kernel.log"
         try:
-            with quiet(), _kernel_options(log_path) as options:
+            told = _told(Path(private) / "progress", progress)
+            with told as told_path, quiet(), _kernel_options(log_path, told_path) as options:
                 if deadline is not None:
                     options["timeout_func"] = lambda cell: _remaining_s(deadline)
-                _execute(path, values=values, kernel=kernel, progress=progress, options=options)
+                _execute(path, values=values, kernel=kernel, options=options)
         except KeyboardInterrupt:
             return _failure("Interrupted", path, INTERRUPTED)
         except Exception as error:
@@ -118,7 +125,7 @@ def execute(
 
 
 def _execute(
-    path: Path, *, values: Mapping[str, Any], kernel: str, progress: bool, options: dict[str, Any]
+    path: Path, *, values: Mapping[str, Any], kernel: str, options: dict[str, Any]
 ) -> None:
     import papermill
 
@@ -130,9 +137,37 @@ def _execute(
         parameters=dict(values),
         kernel_name=kernel,
         language="python",
-        progress_bar=progress,
+        progress_bar=False,
         **options,
     )
+
+
+@contextlib.contextmanager
+def _told(path: Path, progress: bool) -> Iterator[Path]:
+    """Pass on the lines that appear in a file, while the body runs; on a terminal in one place."""
+    path.touch()
+    over = threading.Event()
+    ending = "\r" if sys.stderr.isatty() else "\n"
+
+    def follow() -> None:
+        with path.open(encoding="utf-8") as file:
+            while True:
+                last_look = over.wait(0.5)
+                for line in file:
+                    sys.stderr.write(line.rstrip("\n").ljust(78) + ending)
+                    sys.stderr.flush()
+                if last_look:
+                    return
+
+    thread = threading.Thread(target=follow, daemon=True)
+    if progress:
+        thread.start()
+    try:
+        yield path
+    finally:
+        over.set()
+        if progress:
+            thread.join()
 
 
 def _remaining_s(deadline: float) -> float:
@@ -141,33 +176,45 @@ def _remaining_s(deadline: float) -> float:
 
 
 @contextlib.contextmanager
-def _kernel_options(log_path: Path) -> Iterator[dict[str, Any]]:
-    """Give the kernel sockets in a private directory, time to clean up, and a file for its log."""
+def _kernel_options(log_path: Path, told_path: Path) -> Iterator[dict[str, Any]]:
+    """Give the kernel sockets in a private directory, time to end, and a file for its log."""
     from traitlets.config import Config
 
-    settings: dict[str, Any] = {"shutdown_wait_time": SHUTDOWN_S}
+    settings: dict[str, Any] = {}
     address = str(log_path.with_name("kernel"))
     if os.name == "posix" and len(os.fsencode(address)) <= SOCKET_PATH_BYTES:
         # TCP ports are raced for, and open to every account of the machine.
         settings |= {"transport": "ipc", "ip": address}
     with log_path.open("wb") as log:
+        manager = _kernel_manager(log, told_path)
         yield {
             "config": Config({"KernelManager": settings}),
-            "kernel_manager_class": _logging_manager(log),
+            "kernel_manager_class": manager,
+            "on_cell_execute": lambda **_: setattr(manager, "is_busy", True),
+            "on_cell_executed": lambda **_: setattr(manager, "is_busy", False),
             "start_timeout": START_S,
             "iopub_timeout": LAST_OUTPUT_S,
         }
 
 
-def _logging_manager(log: IO[bytes]) -> type[AsyncKernelManager]:
+def _kernel_manager(log: IO[bytes], told_path: Path) -> type[AsyncKernelManager]:
     from jupyter_client.manager import AsyncKernelManager
 
-    class LoggingKernelManager(AsyncKernelManager):
+    class OwnKernelManager(AsyncKernelManager):
+        is_busy = False
+
         # The kernel would write its own complaints, such as those of an interrupt, to our stderr.
         async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            await super().start_kernel(stdout=log, stderr=log, **options)
+            own = {**(options.pop("env", None) or os.environ), PROGRESS_FILE: str(told_path)}
+            await super().start_kernel(stdout=log, stderr=log, env=own, **options)
 
-    return LoggingKernelManager
+        async def shutdown_kernel(  # type: ignore[override]
+            self, now: bool = False, restart: bool = False
+        ) -> None:
+            self.shutdown_wait_time = BUSY_SHUTDOWN_S if self.is_busy else IDLE_SHUTDOWN_S
+            await super().shutdown_kernel(now=now, restart=restart)
+
+    return OwnKernelManager
 
 
 def _explain(error: Exception, path: Path, deadline: float | None, kernel_log: str) -> Failure:
@@ -193,6 +240,8 @@ def _failure(message: str, path: Path, exit_code: int, *, evidence: str = "") ->
 def _raised(error: PapermillExecutionError) -> Failure:
     from nbconvert.filters import strip_ansi
 
+    if error.ename == "InputError":  # the message says it all; nothing was started
+        return Failure(message=error.evalue, evidence="", exit_code=BAD_INPUT)
     lines = strip_ansi("\n".join(error.traceback)).splitlines()  # type: ignore[no-untyped-call]
     return Failure(
         message=f"{error.ename}: {error.evalue}{_begin(error.source)}",

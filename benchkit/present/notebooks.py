@@ -8,7 +8,6 @@ whatever happens; of a failed run as ``<name>.failed.ipynb``.
 from __future__ import annotations
 
 import secrets
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any, Literal, NoReturn
 
 from benchkit.errors import BenchkitError, Fault, Faults, InputError, NotebookError
 from benchkit.experiment.ledger import runs_dir, write_synced
-from benchkit.present.execution import INTERRUPTED, Failure, execute, own_kernel
+from benchkit.present.execution import BAD_INPUT, INTERRUPTED, Failure, execute, own_kernel
 from benchkit.present.parameters import (
     Parameter,
     check_agreement,
@@ -43,6 +42,7 @@ __all__ = [
     "Parameter",
     "check_agreement",
     "check_values",
+    "find_notebook",
     "list_notebooks",
     "notebooks_dir",
     "parse_assignments",
@@ -161,7 +161,7 @@ def run_notebook(
         Limit for the whole notebook, in seconds; then the kernel is interrupted, so that the
         cell's context managers stop what they started. None: no limit.
     progress
-        Show a progress bar, if stderr is a terminal.
+        Tell on stderr where the experiment stands, a line for each trial.
 
     Raises
     ------
@@ -170,13 +170,14 @@ def run_notebook(
     FormatError
         The notebook cannot be read, or its parameters are not declared as they must be.
     NotebookError
-        The notebook did not run to its end: a cell raised (exit code 3), the kernel died (4), the
-        time limit was reached (5). The notebook is kept as ``<name>.failed.ipynb``.
+        The notebook did not run to its end: a cell raised (exit code 3; 2 if what it was given
+        cannot be done), the kernel died (4), the time limit was reached (5). The notebook is kept
+        as ``<name>.failed.ipynb``.
     KeyboardInterrupt
         Interrupted; the notebook is kept in the same way.
     """
     started = time.monotonic()
-    path = _find(name_or_path)
+    path = find_notebook(name_or_path)
     checked, kernel = _check(path, values, output, timeout_s)
     with quiet():
         check_agreement(path)
@@ -187,7 +188,7 @@ def run_notebook(
         values=checked,
         kernel=kernel,
         deadline=None if timeout_s is None else started + timeout_s,
-        progress=progress and sys.stderr.isatty(),
+        progress=progress,
     )
     notebook, report = _keep(working_path, path, output, failure, html=html)
     if failure is not None:
@@ -196,7 +197,14 @@ def run_notebook(
     return NotebookRun(notebook=notebook, html=report, status="complete", duration_s=duration_s)
 
 
-def _find(name_or_path: str | Path) -> Path:
+def find_notebook(name_or_path: str | Path) -> Path:
+    """Give the file of a notebook, by its name or path.
+
+    Raises
+    ------
+    InputError
+        There is none; names the nearest.
+    """
     path = Path(name_or_path)
     if path.suffix == ".ipynb" or len(path.parts) > 1:
         if path.is_file():
@@ -331,7 +339,7 @@ def _raise(failure: Failure, name: str, notebook: Path, report: Path | None) -> 
     if failure.exit_code == INTERRUPTED:
         raise KeyboardInterrupt(f"{failure.message}; kept: {notebook}")
     raise NotebookError(
-        f"{name} failed: {failure.message}",
+        failure.message if failure.exit_code == BAD_INPUT else f"{name} failed: {failure.message}",
         evidence=f"{failure.evidence}\nkept: {notebook}",
         advice=f"open {report or notebook}",
         exit_code=failure.exit_code,

@@ -49,20 +49,25 @@ def plot_cells(
     groups = _levels(results, cells, colour) if colour else [""]
     places = _levels(results, cells, x)
     words = []
+    highest = 0.0
     for number, group in enumerate(groups):
         shift = (number - (len(groups) - 1) / 2) * 0.18
         for place, level in enumerate(places):
             chosen = [c for c in cells if c[x] == level and (not colour or c[colour] == group)]
             values = [v for c in chosen for v in results.values(c, metric).values()]
+            highest = max([highest, *values])
             mean = _draw_cell(axes, place + shift, values, PALETTE[number], group, first=not place)
             words += [f"{group} {level}: {mean:,.{found.digits}f}".strip()] if mean else []
     axes.set_xticks(range(len(places)), places)
     axes.set_xlim(-0.6, len(places) - 0.4)
-    axes.set_ylim(bottom=0)
+    # The interval of three wild runs may reach far beyond all of them: it is cut, not the points.
+    axes.set_ylim(0, min(axes.get_ylim()[1], highest * 1.4 or 1))
     axes.set_xlabel(x_title or x.replace("_", " "))
     axes.set_ylabel(_axis_title(metric))
     _legend(axes, colour)
-    show_figure(figure, alt=f"{found.title}. {'; '.join(words)}.", caption=caption)
+    show_figure(
+        figure, alt=f"{found.title}. {'; '.join(words) or 'Nothing was measured'}.", caption=caption
+    )
 
 
 def _levels(results: Results, cells: Sequence[dict[str, str]], factor: str) -> list[str]:
@@ -95,7 +100,7 @@ def _draw_cell(
 
 
 def _legend(axes: Axes, title: str | None) -> None:
-    if title:
+    if title and axes.get_legend_handles_labels()[0]:
         with house_style():
             axes.legend(title=title.replace("_", " "), loc="best")
 

@@ -82,8 +82,8 @@ def read_notebook(path: Path) -> Any:
 
     try:
         return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, AttributeError, KeyError) as error:
-        # nbformat's NotJSONError is a ValueError; the others come from JSON of another shape.
+    except (OSError, ValueError, AttributeError, LookupError, nbformat.ValidationError) as error:
+        # nbformat's NotJSONError is a ValueError; others come from JSON of another shape.
         raise FormatError(
             f"{path} cannot be read as a notebook", evidence=str(error)[:400]
         ) from error

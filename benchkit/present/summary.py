@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchkit.analysis.claims import Claim, claims_table
 from benchkit.analysis.metrics import METRICS
 from benchkit.analysis.results import Comparison, Results
-from benchkit.analysis.stats import format_ratio
+from benchkit.analysis.stats import Estimate, format_ratio
 from benchkit.experiment.ledger import Record
 from benchkit.measure.checks import Finding
 from benchkit.present.tables import show_note, show_table
 from benchkit.units import show_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RUN_MIME = "application/vnd.benchkit.run+json"
 
@@ -43,24 +46,25 @@ def show_comparisons(comparisons: Sequence[Comparison], results: Results, *, cap
     rows = []
     for item in comparisons:
         estimate = item.estimate
-        more = item.verdict.more_rounds
         rows.append(
             {
                 "Compared": f"{item.level} against {item.against}",
                 **{name.replace("_", " "): label for name, label in item.context.items()},
                 "Ratio": estimate.ratio,
-                "from": estimate.low,
-                "to": estimate.high,
+                "Interval": _interval(estimate),
                 "Rounds": estimate.rounds,
                 "Verdict": item.verdict.text,
-                "More rounds": more if item.verdict.kind == "undecided" else None,
             }
         )
     frame = pd.DataFrame(rows)
-    if "More rounds" in frame and frame["More rounds"].isna().all():
-        frame = frame.drop(columns="More rounds")
-    digits = dict.fromkeys(["Ratio", "from", "to"], ".3f")
-    show_table(frame, caption=caption, formats=digits, notes=_twin_words(results, comparisons))
+    notes = _twin_words(results, comparisons)
+    show_table(frame, caption=caption, formats={"Ratio": ".3f"}, notes=notes)
+
+
+def _interval(estimate: Estimate) -> str | None:
+    if estimate.low is None or estimate.high is None:
+        return None
+    return f"{estimate.low:.3f} to {estimate.high:.3f}"
 
 
 def _twin_words(results: Results, comparisons: Sequence[Comparison]) -> list[str]:
@@ -83,7 +87,7 @@ def show_summary(results: Results, metrics: Sequence[str], *, caption: str, **wh
     rows = []
     for metric in [METRICS[name] for name in metrics]:
         title = f"{metric.title} ({metric.unit})" if metric.unit else metric.title
-        row = {"Mean of": title}
+        row: dict[str, str | None] = {"Mean of": title}
         for _, cell in cells.iterrows():
             value = cell[metric.title]
             column = ", ".join(cell[name] for name in labels) or "the cell"
@@ -93,6 +97,23 @@ def show_summary(results: Results, metrics: Sequence[str], *, caption: str, **wh
     trials = " to ".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
     notes = f"Over {trials} usable trials a cell. A dash: not counted by this version, or reset."
     show_table(pd.DataFrame(rows), caption=caption, notes=notes, row_header="Mean of")
+
+
+def show_drift(results: Results, **where: str) -> None:
+    """Show how much the throughput of each cell changes in the course of a run."""
+    frame = results.drift(**where)
+    units = dict.fromkeys(["slope", "from", "to"], "%/min")
+    caption = "Change of throughput in the course of a run, with 95 % interval over the rounds"
+    show_table(frame, caption=caption, units=units, notes=_drift_words(frame))
+
+
+def _drift_words(frame: pd.DataFrame) -> list[str]:
+    if frame["slope"].isna().all():
+        return ["The trials are too short for a slope: three seconds are needed."]
+    slower = frame[frame["to"] < 0]
+    if slower.empty:
+        return ["No cell slows down for certain as it goes on."]
+    return [f"{len(slower)} of {len(frame)} cells slow down as they go on."]
 
 
 def show_claims(claims: Sequence[Claim], results: Results) -> None:

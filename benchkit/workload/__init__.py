@@ -1,1 +1,1 @@
-"""."""
+"""Workload execution: what pgbench is asked, how it runs, what it prints."""

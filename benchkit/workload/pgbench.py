@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+import math
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 from benchkit.errors import Faults, nearest
 from benchkit.postgres.account import account
@@ -19,7 +20,14 @@ PROTOCOLS = ("simple", "extended", "prepared")
 CACHES = ("cloned", "cold", "prewarmed")
 # pgbench/README: one unit of scale is 100,000 accounts; measured 15 MB with its index on 8.2 to 18.
 BYTES_PER_SCALE = 16 * 1024**2
-MAX_SCALE = 21474  # 32-bit account ids: pgbench.c, SCALE_32BIT_THRESHOLD is 20000
+SCALE_OF_32_BITS = 21474  # account ids up to 2^31; pgbench has 64 bits from 9.3 on
+_FILLFACTOR_SINCE = 80300  # pgbench.c 8.3: -F
+# What pgbench says when it has read its scripts and finds no server: 14 on, 13, up to 12 (the old
+# ones with a capital letter).
+_NO_SERVER = re.compile(
+    r"^(?:pgbench: (?:error|fatal): )?(?:connection to (?:server|database)|could not connect to)",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +71,9 @@ class Workload:
     time_limit_s
         When the watchdog ends a run that does not end; 0 is the duration plus a minute, or six
         hours for a run by transactions.
+    script_text
+        Filled in by :meth:`settled`: the script of a path as it was then, so that a file that is
+        edited meanwhile does not make two workloads of one.
     """
 
     script: str = "tpcb-like"
@@ -81,6 +92,7 @@ class Workload:
     cache: str = "cloned"
     seed: int = 0
     time_limit_s: float = 0
+    script_text: str = ""
 
     @property
     def limit_s(self) -> float:
@@ -97,8 +109,12 @@ class Workload:
         """About how large the loaded database is, in bytes."""
         return self.scale * BYTES_PER_SCALE * 100 // self.fillfactor
 
+    def script_source(self) -> str:
+        """Give the text of a script that is not built in."""
+        return self.script_text or Path(self.script).read_text("utf-8")
+
     def settled(self, client: Build, usable_cores: int) -> Workload:
-        """Give the workload with the number of threads decided for a client."""
+        """Give the workload with threads decided for a client, and its script read."""
         if not has(_client(client), "pgbench -j"):
             threads = 1
         elif self.threads:
@@ -107,10 +123,13 @@ class Workload:
             threads = max(1, min(self.clients, usable_cores // 2))
             if not has(_client(client), "pgbench clients need not divide by threads"):
                 threads = max(n for n in range(1, threads + 1) if self.clients % n == 0)
-        return dataclasses.replace(self, threads=threads)
+        text = "" if self.builtin else self.script_source()
+        return dataclasses.replace(self, threads=threads, script_text=text)
 
 
-FIELDS: dict[str, type] = get_type_hints(Workload)
+FIELDS: dict[str, type] = {
+    name: kind for name, kind in get_type_hints(Workload).items() if name != "script_text"
+}
 
 
 def _client(build: Build) -> Version:
@@ -121,64 +140,79 @@ def _client(build: Build) -> Version:
 
 def check_workload(workload: Workload, client: Build, faults: Faults) -> None:
     """Check a workload against the pgbench that will run it; every fault is noted."""
-    _check_types(workload, faults)
-    if faults.found:
-        return
-    _check_values(workload, faults)
+    mistyped = _check_types(workload, faults)
+    _check_values(workload, faults, mistyped)
     if client.pgbench is None:
         faults.add("client", f"PostgreSQL {client.version} in {client.bin_dir} has no pgbench")
+        return
+    if mistyped:
         return
     _check_client(workload, client.pgbench, faults)
     if not workload.builtin:
         _check_script(workload, client, faults)
 
 
-def _check_types(workload: Workload, faults: Faults) -> None:
+def _check_types(workload: Workload, faults: Faults) -> set[str]:
+    """Note the values of a wrong type, and give their names."""
+    mistyped = set()
     for name, kind in FIELDS.items():
         value = getattr(workload, name)
-        accepted = (int, float) if kind is float else get_args(kind) or (kind,)
+        accepted = (int, float) if kind is float else kind
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
             faults.add(name, f"{value!r} is not of type {kind.__name__}")
+            mistyped.add(name)
+    return mistyped
 
 
-def _check_values(workload: Workload, faults: Faults) -> None:
+def _check_values(workload: Workload, faults: Faults, mistyped: set[str]) -> None:
+    _check_ranges(workload, faults, mistyped)
+    for name, accepted in {"protocol": PROTOCOLS, "cache": CACHES}.items():
+        value = getattr(workload, name)
+        if name not in mistyped and value not in accepted:
+            faults.unknown(name, value, accepted, kind=name)
+    lengths = {"duration_s": workload.duration_s, "transactions": workload.transactions}
+    if not mistyped & set(lengths) and bool(workload.duration_s) == bool(workload.transactions):
+        shown = ", ".join(f"{name}={value}" for name, value in lengths.items())
+        problem = f"a run needs a duration or a number of transactions, one of them: {shown}"
+        faults.add("duration_s", problem)
+    if not mistyped & {"threads", "clients"} and workload.threads > workload.clients:
+        faults.add("threads", f"{workload.threads} threads for {workload.clients} clients")
+
+
+def _check_ranges(workload: Workload, faults: Faults, mistyped: set[str]) -> None:
     at_least = {"scale": 1, "clients": 1, "threads": 0, "duration_s": 0, "transactions": 0,
                 "warm_up_s": 0, "rate_per_s": 0, "latency_limit_ms": 0, "fillfactor": 10,
                 "time_limit_s": 0, "seed": 0}  # fmt: skip
-    at_most = {"scale": MAX_SCALE, "fillfactor": 100}
+    at_most = {"fillfactor": 100}
     for name, least in at_least.items():
         value = getattr(workload, name)
-        if value < least:
+        if name in mistyped:
+            continue
+        if not math.isfinite(value):
+            faults.add(name, f"{value} is not a number to work with")
+        elif value < least:
             faults.add(name, f"{value} is below {least}")
         elif value > at_most.get(name, value):
             faults.add(name, f"{value} is above {at_most[name]}")
-    for name, accepted in {"protocol": PROTOCOLS, "cache": CACHES}.items():
-        value = getattr(workload, name)
-        if value not in accepted:
-            faults.unknown(name, value, accepted, kind=name)
-    if bool(workload.duration_s) == bool(workload.transactions):
-        faults.add(
-            "duration_s",
-            f"a run needs a duration or a number of transactions, one of them: "
-            f"duration_s={workload.duration_s}, transactions={workload.transactions}",
-        )
-    if workload.threads > workload.clients:
-        faults.add("threads", f"{workload.threads} threads for {workload.clients} clients")
 
 
 def _check_client(workload: Workload, version: Version, faults: Faults) -> None:
     needs = {
-        "duration_s": ("pgbench -T", bool(workload.duration_s)),
+        "duration_s": ("pgbench -T", workload.duration_s > 0),
+        "warm_up_s": ("pgbench -T", workload.warm_up_s > 0),
         "protocol": ("pgbench -M", workload.protocol != "simple"),
         "threads": ("pgbench -j", workload.threads > 1),
         "rate_per_s": ("pgbench -R", workload.rate_per_s > 0),
         "latency_limit_ms": ("pgbench -L", workload.latency_limit_ms > 0),
         "per_statement": ("pgbench -r", workload.per_statement),
         "seed": ("pgbench --random-seed", workload.seed > 0),
+        "scale": ("pgbench accounts beyond 2^31", workload.scale > SCALE_OF_32_BITS),
     }
     for name, (fact, used) in needs.items():
         if used and not has(version, fact):
-            faults.add(name, f"pgbench {version} has no option {fact.split()[1]}")
+            faults.add(name, f"pgbench {version} has no {fact.removeprefix('pgbench ')}")
+    if workload.fillfactor != 100 and version.number < _FILLFACTOR_SINCE:
+        faults.add("fillfactor", f"pgbench {version} has no option -F")
     divides = workload.threads == 0 or workload.clients % workload.threads == 0
     if not divides and not has(version, "pgbench clients need not divide by threads"):
         faults.add(
@@ -195,13 +229,17 @@ def _check_script(workload: Workload, client: Build, faults: Faults) -> None:
         names = nearest(workload.script, BUILTINS)
         faults.add("script", f"{workload.script!r} is neither a built-in script nor a file{names}")
         return
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        faults.add("script", f"{workload.script} cannot be read as UTF-8: {error}")
+        return
     with tempfile.TemporaryDirectory(prefix="benchkit-") as place:
-        copy = place_script(path.read_text("utf-8"), Path(place))
+        copy = place_script(text, Path(place))
         account().own(Path(place))
         command = pgbench_arguments(workload, _client(client), host=place, script=copy)
         done = reachable(client).run("pgbench", *command, directory=Path(place), timeout_s=60)
-    reached = ("connection", "connect to server", "could not connect")
-    if not any(word in done.stderr for word in reached):
+    if not _NO_SERVER.search(done.stderr):
         faults.add("script", f"pgbench {client.pgbench} refuses it:\n{done.stderr.strip()}")
 
 
@@ -255,8 +293,8 @@ def pgbench_arguments(
         words += ["-M", workload.protocol]
     if progress and has(version, "pgbench -P"):
         words += ["-P", "1"]
-    words += ["-R", f"{workload.rate_per_s:g}"] if workload.rate_per_s else []
-    words += ["-L", f"{workload.latency_limit_ms:g}"] if workload.latency_limit_ms else []
+    words += ["-R", f"{workload.rate_per_s:.12g}"] if workload.rate_per_s else []
+    words += ["-L", f"{workload.latency_limit_ms:.12g}"] if workload.latency_limit_ms else []
     words += ["-r"] if workload.per_statement else []
     words += ["-C"] if workload.reconnect else []
     words += [f"--random-seed={workload.seed}"] if workload.seed else []
@@ -286,35 +324,7 @@ def tables(version: Version) -> dict[str, str]:
     return {noun: prefix + noun for noun in ("accounts", "branches", "tellers", "history")}
 
 
-def free_bytes(path: Path) -> int:
-    """How many bytes an ordinary user may still write at a path."""
-    state = os.statvfs(path)
-    return state.f_bavail * state.f_frsize
-
-
-def check_disk(workload: Workload, place: Path, faults: Faults, *, clusters: int) -> None:
-    """Check that the loaded clusters and one clone fit the disk, with a tenth to spare.
-
-    Parameters
-    ----------
-    clusters
-        How many loaded clusters will be kept, at the most.
-    """
-    # A clone's own growth and its WAL: up to twice max_wal_size's default of 1 GB (9.5 on).
-    needed = int((clusters + 1) * (workload.database_bytes + 64 * 1024**2) * 1.1) + 2 * 1024**3
-    free = free_bytes(place)
-    if needed > free:
-        largest = max(0, int((free - 2 * 1024**3) / 1.1 / (clusters + 1)) // BYTES_PER_SCALE)
-        faults.add(
-            "scale",
-            f"scale {workload.scale} needs about {needed / 1024**3:,.1f} GB in {place}, where "
-            f"{free / 1024**3:,.1f} GB are free (at most about scale {largest} fits)",
-        )
-
-
 def as_record(workload: Workload) -> dict[str, Any]:
     """Give the workload as plain data, a script by its text."""
-    record = dataclasses.asdict(workload)
-    if not workload.builtin:
-        record["script_text"] = Path(workload.script).read_text("utf-8")
-    return record
+    text = "" if workload.builtin else workload.script_source()
+    return dataclasses.asdict(workload) | {"script_text": text}

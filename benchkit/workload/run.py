@@ -105,7 +105,7 @@ def run_pgbench(
     client = reachable(client)
     script = None
     if not workload.builtin:
-        script = place_script(Path(workload.script).read_text("utf-8"), directory)
+        script = place_script(workload.script_source(), directory)
     version = client.pgbench or client.version
     arguments = pgbench_arguments(
         workload, version, host=host, script=script, duration_s=duration_s
@@ -202,6 +202,7 @@ def _wait(
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 process.returncode = os.waitstatus_to_exitcode(status)
+                each_second()  # the last one came with the end
                 return usage.ru_utime + usage.ru_stime, timed_out
             each_second()
             if time.monotonic() > deadline and not timed_out:

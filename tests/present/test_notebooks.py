@@ -109,7 +109,7 @@ def test_all_faults_are_reported_before_anything_is_started(tmp_path: Path) -> N
 
 def test_a_notebook_that_papermill_misreads_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="papermill misreads"):
-        run_notebook(NOTEBOOKS / "misread_hash_in_text.ipynb", values={}, output=tmp_path / "o")
+        run_notebook(NOTEBOOKS / "misread_hash_in_text.ipynb", values={}, output=tmp_path)
     assert names(tmp_path) == []
 
 

@@ -1,0 +1,36 @@
+"""A server's log: what went wrong, in its own words."""
+
+from __future__ import annotations
+
+import re
+
+_SEVERITY = re.compile(r"\b(ERROR|FATAL|PANIC):  ")
+_END = re.compile(r"\b(FATAL|PANIC):  ")
+_MORE = re.compile(r"\b(DETAIL|HINT|CONTEXT):  |^\t")
+# Here the cause is not in the FATAL line and what follows it, but in the lines before.
+_SUMMARY = re.compile(r"FATAL:  (configuration file .* contains errors|could not create any)")
+_BEFORE = re.compile(r"\b(LOG|WARNING|DETAIL|HINT):  |^\t")
+
+
+def last_fatal(log: str) -> str:
+    """Cut the last FATAL or PANIC out of a server log, with its DETAIL and HINT lines.
+
+    Where it only sums up what was said before, the lines before it come too. Where there is none,
+    the last lines of the log.
+    """
+    lines = log.splitlines()
+    at = next((i for i in reversed(range(len(lines))) if _END.search(lines[i])), None)
+    if at is None:
+        return "\n".join(lines[-8:]) or "(the server wrote nothing)"
+    first, last = at, at + 1
+    while last < len(lines) and _MORE.search(lines[last]):
+        last += 1
+    if _SUMMARY.search(lines[at]):
+        while first > max(0, at - 6) and _BEFORE.search(lines[first - 1]):
+            first -= 1
+    return "\n".join(lines[first:last])
+
+
+def log_errors(log: str) -> list[str]:
+    """List the lines of a server log with ERROR, FATAL or PANIC."""
+    return [line for line in log.splitlines() if _SEVERITY.search(line)]

@@ -1,0 +1,66 @@
+"""Pages that were dropped are gone, and what vanishes meanwhile does no harm."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchkit.errors import BenchkitError
+from benchkit.measure import cache, host
+
+SIZE_BYTES = 4 << 20
+
+
+def resident_share(path: Path) -> float:
+    """Ask the kernel which share of a file's pages is in the page cache: mincore(2)."""
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        pages = (SIZE_BYTES + mmap.PAGESIZE - 1) // mmap.PAGESIZE
+        found = (ctypes.c_ubyte * pages)()
+        anchor = ctypes.c_char.from_buffer(mapped)
+        address = ctypes.c_void_p(ctypes.addressof(anchor))
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.mincore(address, ctypes.c_size_t(SIZE_BYTES), found) == 0
+        del anchor
+        mapped.close()
+    return sum(page & 1 for page in found) / pages
+
+
+def test_files_are_dropped_from_the_page_cache(tmp_path: Path) -> None:
+    if not hasattr(os, "posix_fadvise") or host.fingerprint(tmp_path)["filesystem_type"] == "tmpfs":
+        pytest.skip("no page cache to drop from")
+    path = tmp_path / "below" / "table"
+    path.parent.mkdir()
+    path.write_bytes(b"x" * SIZE_BYTES)
+    (tmp_path / "link").symlink_to(path)
+    assert resident_share(path) > 0.9
+    cache.drop_from_page_cache(tmp_path)
+    assert resident_share(path) < 0.1
+
+
+def test_a_file_that_vanishes_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("x")
+    whole = os.open
+
+    def vanishing(path: Any, *arguments: Any) -> int:
+        if Path(path).name == "a":
+            Path(path).unlink()
+        return whole(path, *arguments)
+
+    monkeypatch.setattr(os, "open", vanishing)
+    cache.drop_from_page_cache(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_system_without_the_call_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    with pytest.raises(BenchkitError, match="cannot drop files"):
+        cache.drop_from_page_cache(tmp_path)

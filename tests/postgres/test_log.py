@@ -1,0 +1,83 @@
+"""The cause of a failure, cut out of a server log."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.postgres.log import last_fatal, log_errors
+
+STAMP = "2026-11-30 19:27:57.957 UTC [31186] "
+
+
+def log(*lines: str) -> str:
+    return "".join(line if line[0] == "\t" else STAMP + line for line in lines if line)
+
+
+def test_the_last_fatal_comes_with_detail_and_hint() -> None:
+    text = log(
+        "FATAL:  an older one\n",
+        "DETAIL:  of the older one\n",
+        "LOG:  starting PostgreSQL\n",
+        'FATAL:  data directory "/x" has invalid permissions\n',
+        "DETAIL:  Permissions should be u=rwx (0700).\n",
+        "HINT:  Change them.\n",
+        "LOG:  database system is shut down\n",
+    )
+    assert last_fatal(text) == log(
+        'FATAL:  data directory "/x" has invalid permissions\n',
+        "DETAIL:  Permissions should be u=rwx (0700).\n",
+        "HINT:  Change them.",
+    )
+
+
+def test_lines_that_go_on_are_kept() -> None:
+    text = log("PANIC:  could not locate a valid checkpoint record\n", "\tnor another\n")
+    assert last_fatal(text) == text.rstrip()
+
+
+def test_a_summary_comes_with_what_it_sums_up() -> None:
+    text = log(
+        "ERROR:  something else\n",
+        'LOG:  unrecognized configuration parameter "nosuch" in file "c" line 1\n',
+        'FATAL:  configuration file "c" contains errors\n',
+    )
+    assert last_fatal(text).splitlines() == text.splitlines()[1:]
+
+
+def test_a_taken_socket_comes_with_its_cause() -> None:
+    text = log(
+        'LOG:  could not bind Unix address "/s": Address already in use\n',
+        "HINT:  Is another postmaster already running on port 5432?\n",
+        'WARNING:  could not create Unix-domain socket in directory "/s"\n',
+        "FATAL:  could not create any Unix-domain sockets\n",
+    )
+    assert last_fatal(text) == text.rstrip()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", "(the server wrote nothing)"),
+        ("a\nb\n", "a\nb"),
+        ("\n".join("abcdefghijkl"), "\n".join("efghijkl")),
+        ("the word FATAL: alone\n", "the word FATAL: alone"),
+    ],
+)
+def test_without_a_fatal_the_last_lines_are_given(text: str, shown: str) -> None:
+    assert last_fatal(text) == shown
+
+
+def test_errors_are_listed_by_severity_only() -> None:
+    text = log(
+        "LOG:  checkpoint starting\n",
+        "ERROR:  division by zero\n",
+        "STATEMENT:  select 1/0\n",
+        "WARNING:  an ERROR: in a text\n",
+        "FATAL:  terminating connection\n",
+        "PANIC:  no space\n",
+    )
+    assert [line.split("] ")[1] for line in log_errors(text)] == [
+        "ERROR:  division by zero",
+        "FATAL:  terminating connection",
+        "PANIC:  no space",
+    ]

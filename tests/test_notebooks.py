@@ -1,0 +1,87 @@
+"""Every notebook of the project: its form, and that it runs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from benchkit.experiment.ledger import read_record
+from benchkit.present.notebooks import (
+    NotebookInfo,
+    check_agreement,
+    list_notebooks,
+    read_parameters,
+    run_notebook,
+)
+from benchkit.present.summary import RUN_MIME
+
+NOTEBOOKS = list_notebooks()
+every_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda info: info.name)
+
+
+def code_cells(path: Path) -> list[dict[str, Any]]:
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+@every_notebook
+def test_form(notebook: NotebookInfo) -> None:
+    content = nbformat.read(notebook.path, as_version=4)  # type: ignore[no-untyped-call]
+    nbformat.validate(content)
+    assert content.nbformat_minor >= 5
+    assert content.metadata.kernelspec.name == "python3"
+    for cell in code_cells(notebook.path):
+        assert not cell["outputs"], "committed with outputs"
+        assert cell["execution_count"] is None
+        source = "".join(cell["source"])
+        lines = [line for line in source.splitlines() if line.strip()]
+        assert len(lines) <= 10, source
+        tree = ast.parse(source)
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        assert not re.search(r"^\s*[!%]", source, re.MULTILINE), "shell escapes hide failures"
+
+
+@every_notebook
+def test_parameters_are_what_papermill_sees(notebook: NotebookInfo) -> None:
+    check_agreement(notebook.path)
+    parameters = read_parameters(notebook.path)
+    assert parameters["profile"].default == "quick"
+    assert all(parameter.meaning for parameter in parameters.values())
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@every_notebook
+def test_smoke_run_leaves_a_whole_report(notebook: NotebookInfo) -> None:
+    done = run_notebook(notebook.name, values={"profile": "smoke"}, progress=False)
+    assert done.status == "complete"
+    assert done.html is not None
+    page = done.html.read_text("utf-8")
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
+    assert page.count("<img alt=") >= 3
+    embedded = [
+        output["data"][RUN_MIME]
+        for cell in code_cells(done.notebook)
+        for output in cell["outputs"]
+        if RUN_MIME in output.get("data", {})
+    ]
+    record = read_record(Path(embedded[0]["run_dir"]))
+    assert record.complete
+    assert done.notebook.parent == record.directory
+    assert [entry["key"] for entry in record.entries] == [t["key"] for t in embedded[0]["trials"]]
+    assert {entry["status"] for entry in record.entries} <= {"usable", "rejected"}
+    if notebook.name == "hot_update_benefit":
+        check_hot_share(record.entries)
+
+
+def check_hot_share(entries: list[dict[str, Any]]) -> None:
+    for entry in entries:
+        table = entry["counters"]["tables"]["pgbench_branches"]
+        share = table["n_tup_hot_upd"] / table["n_tup_upd"]
+        assert share > 0.9 if entry["levels"]["updates"] == "HOT" else share < 0.005

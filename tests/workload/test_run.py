@@ -1,0 +1,235 @@
+"""Real runs of pgbench on a real server: their records, their ends, and what is loaded first."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchkit.errors import WorkloadError
+from benchkit.postgres import workplace
+from benchkit.postgres.builds import Build
+from benchkit.postgres.server import Server
+from benchkit.workload import run as runs
+from benchkit.workload.pgbench import Workload
+from benchkit.workload.progress import Progress
+from benchkit.workload.run import Run, count_rows, loaded_template, run_pgbench
+
+pytestmark = pytest.mark.server
+
+SCALE_1 = Workload(scale=1, duration_s=1)
+
+
+@pytest.fixture
+def place(server: Server) -> Iterator[Path]:
+    """Give a fresh directory inside the server's instance."""
+    path = server.instance.make_directory("run")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def pgbench(build: Build, server: Server, place: Path, tmp_path: Path) -> Any:
+    """Give a function that runs a script of one's own."""
+
+    def run(text: str, *, name: str = "mine.sql", on_progress: Any = None, **fields: Any) -> Run:
+        script = tmp_path / name
+        script.write_text(text)
+        workload = Workload(**{"script": str(script), "duration_s": 1, **fields})
+        settled = workload.settled(build, 2)
+        return run_pgbench(
+            settled, build, host=server.host, directory=place, on_progress=on_progress
+        )
+
+    return run
+
+
+def test_a_run_says_what_it_did_and_used(pgbench: Any, place: Path) -> None:
+    seconds: list[Progress] = []
+    before = time.time()
+    run = pgbench("SELECT 1;\n", clients=2, duration_s=2, on_progress=seconds.append)
+    assert (run.exit_code, run.timed_out, run.report_error) == (0, False, "")
+    assert run.report.clients == 2
+    assert run.report.duration_s == 2
+    assert run.report.tps > 10
+    assert run.report.transactions > 10
+    assert before <= run.started_at <= time.time()
+    assert 2 <= run.wall_s < 4
+    assert 0 < run.cpu_s < 2 * run.wall_s
+    assert [second.time_s for second in run.progress] == pytest.approx([1, 2], abs=0.2)
+    assert seconds == run.progress
+    assert run.errors.messages == ()
+    assert json.loads(json.dumps(run.report.to_dict(), allow_nan=False))["tps"] == run.report.tps
+    assert sorted(path.name for path in place.iterdir()) == [
+        "script.sql",
+        "stderr.txt",
+        "stdout.txt",
+    ]
+    assert (place / "stdout.txt").read_text() == run.stdout
+    assert workplace.processes_inside(place) == []
+
+
+def test_a_path_with_blanks_and_an_at_sign_works(pgbench: Any) -> None:
+    run = pgbench("SELECT 1;\n", name="my one @home.sql", duration_s=0, transactions=3)
+    assert run.exit_code == 0
+    assert run.report.transactions == 3
+    assert "-t" in run.command
+
+
+def test_the_watchdog_ends_what_does_not_end(pgbench: Any, server: Server, place: Path) -> None:
+    run = pgbench("SELECT pg_sleep(60);\n", time_limit_s=0.5)
+    assert run.timed_out
+    assert run.exit_code == -9
+    assert run.wall_s < 5
+    assert run.report is None
+    assert "no report" in run.report_error
+    assert workplace.processes_inside(place) == []
+    with server.connect() as connection:
+        # The backend sleeps on, since nothing tells it that its client is dead.
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE query LIKE '%pg_sleep(60)%' AND pid <> pg_backend_pid()"
+        )
+
+
+def test_clients_that_die_of_an_error_are_seen(pgbench: Any) -> None:
+    run = pgbench("SELECT 1/0;\n", clients=2)
+    assert run.exit_code == 2
+    assert run.errors.aborted_clients == (0, 1)
+    assert run.report is None or run.report.tps is None
+    assert any("division by zero" in message for message in run.errors.messages)
+
+
+def test_no_connection_is_no_report(build: Build, place: Path) -> None:
+    workload = Workload(script="select-only", duration_s=1, threads=1)
+    run = run_pgbench(workload, build, host=str(place), directory=place)
+    assert run.exit_code == 1
+    assert run.report is None
+    assert "connection to server" in run.stderr
+
+
+def test_a_seed_in_the_environment_does_no_harm(
+    pgbench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGBENCH_RANDOM_SEED", "abc")
+    monkeypatch.setenv("PGOPTIONS", "-c no_such_setting=1")
+    assert pgbench("SELECT 1;\n", duration_s=0, transactions=1).exit_code == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_an_interrupt_leaves_no_pgbench(
+    pgbench: Any, place: Path, error: type[BaseException]
+) -> None:
+    def interrupt(second: Progress) -> None:
+        raise error
+
+    with pytest.raises(error):
+        pgbench("SELECT 1;\n", duration_s=30, on_progress=interrupt)
+    assert workplace.processes_inside(place) == []
+
+
+def test_where_the_kernel_cannot_wake_us(pgbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    run = pgbench("SELECT 1;\n", duration_s=0, transactions=1)
+    assert run.exit_code == 0
+    assert run.cpu_s > 0
+
+
+def test_progress_that_is_cut_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "stderr.txt"
+    line = "progress: {}.0 s, 5.0 tps, lat 1.000 ms stddev 0.100\n"
+    seen: list[Progress] = []
+    tail = runs._Tail(path, seen.append)
+    path.write_text(line.format(1) + line.format(2)[:20])
+    tail()
+    tail()
+    assert [second.time_s for second in seen] == [1.0]
+    path.write_text(line.format(1) + line.format(2))
+    tail()
+    assert [second.time_s for second in seen] == [1.0, 2.0]
+
+
+# What is loaded first
+
+
+def template(build: Build, sql: Sequence[str] = ()) -> tuple[Path, dict[str, Any]]:
+    return loaded_template(build, build, SCALE_1, sql=sql, checksums=False)
+
+
+def rows(build: Build, data_dir: Path, query: str) -> list[dict[str, Any]]:
+    with Server(build, template=data_dir) as server, server.connect() as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def test_a_template_is_loaded_once(build: Build) -> None:
+    data_dir, description = template(build)
+    assert description["contents"]["scale"] == 1
+    assert description["loaded"]["seconds"] > 0
+    assert (data_dir / "benchkit.conf").read_text() == ""
+    assert not (data_dir / "postmaster.pid").exists()
+    marker = (data_dir.parent / "template.json").stat()
+    assert template(build) == (data_dir, description)
+    assert (data_dir.parent / "template.json").stat().st_mtime_ns == marker.st_mtime_ns
+
+
+def test_sql_makes_a_template_of_its_own(build: Build) -> None:
+    plain, _ = template(build)
+    sql = ["CREATE INDEX extra ON pgbench_accounts (abalance)", "CREATE VIEW v AS SELECT 1; "]
+    changed, description = template(build, sql)
+    assert changed != plain
+    assert description["contents"]["sql"] == sql
+    query = (
+        "SELECT count(*) AS n FROM pgbench_accounts UNION ALL"
+        " SELECT count(*) FROM pg_indexes WHERE indexname = 'extra'"
+    )
+    assert [row["n"] for row in rows(build, changed, query)] == [100_000, 1]
+    assert [row["n"] for row in rows(build, plain, query)] == [100_000, 0]
+
+
+def test_sql_that_fails_leaves_no_template(build: Build) -> None:
+    template(build)
+    place = workplace.home() / "templates"
+    before = set(place.iterdir())
+    for _ in range(2):
+        with pytest.raises(WorkloadError) as caught:
+            template(build, ["CREATE INDEX ok ON pgbench_accounts (bid)", "SELECT no_column"])
+        assert "SQL to run after loading failed" in caught.value.message
+        assert caught.value.evidence.startswith("SELECT no_column\n")
+    assert set(place.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("accounts", "index", "complaint"),
+    [
+        (99_999, True, "t_accounts holds 99,999 rows after loading, not 100,000"),
+        (100_000, False, "t_accounts has no index after loading"),
+        (100_000, True, ""),
+    ],
+)
+def test_a_load_that_ended_half_way_is_found(
+    server: Server, accounts: int, index: bool, complaint: str
+) -> None:
+    names = {noun: f"t_{noun}" for noun in ("accounts", "branches", "tellers")}
+    with server.connect() as connection:
+        try:
+            for name, count in zip(names.values(), (accounts, 1, 10), strict=True):
+                connection.execute(
+                    f"CREATE TABLE {name} AS SELECT * FROM generate_series(1, {count}) id".encode()  # noqa: S608
+                )
+            if index:
+                connection.execute("CREATE INDEX ON t_accounts (id)")
+            assert count_rows(connection, "t_accounts") == accounts
+            if complaint:
+                with pytest.raises(WorkloadError, match=complaint):
+                    runs._check_tables(connection, SCALE_1, names)
+            else:
+                runs._check_tables(connection, SCALE_1, names)
+        finally:
+            for name in names.values():
+                connection.execute(f"DROP TABLE IF EXISTS {name}".encode())
