@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from benchkit.postgres.builds import find as find
     from benchkit.postgres.server import Server as Server
     from benchkit.present.live import live as live
+    from benchkit.present.notes import show_note as show_note
     from benchkit.present.plots import plot_cells as plot_cells
     from benchkit.present.plots import plot_over_time as plot_over_time
     from benchkit.present.plots import plot_ratios as plot_ratios
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from benchkit.present.summary import show_provenance as show_provenance
     from benchkit.present.summary import show_summary as show_summary
     from benchkit.present.summary import show_trials as show_trials
-    from benchkit.present.tables import show_note as show_note
     from benchkit.present.tables import show_table as show_table
     from benchkit.units import extremes as extremes
     from benchkit.units import show_duration as show_duration
@@ -62,7 +62,7 @@ _HOMES = {
     "show_findings": "benchkit.present.summary",
     "show_provenance": "benchkit.present.summary",
     "show_trials": "benchkit.present.summary",
-    "show_note": "benchkit.present.tables",
+    "show_note": "benchkit.present.notes",
     "show_table": "benchkit.present.tables",
     "Workload": "benchkit.workload.pgbench",
 }

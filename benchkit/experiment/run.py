@@ -298,14 +298,17 @@ class _Runner:
         if self.spent_s:
             # The first trials load their clusters: the median forgets them.
             each_s = sorted(self.spent_s)[len(self.spent_s) // 2]
-        self.watch(
-            Standing(
-                event=event,
-                done=len(record.entries),
-                planned=record.planned,
-                left_s=missing * each_s,
-                directory=self.ledger.directory,
-                notes=self.notes,
-                **more,
-            )
+        standing = Standing(
+            event=event,
+            done=len(record.entries),
+            planned=record.planned,
+            left_s=missing * each_s,
+            directory=self.ledger.directory,
+            notes=self.notes,
+            **more,
         )
+        try:
+            self.watch(standing)
+        except Exception as error:
+            # Not an error of the trial that is being measured: it must not be recorded as one.
+            raise RuntimeError(f"the watcher failed at {event!r}: {error}") from error

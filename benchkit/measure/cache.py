@@ -10,10 +10,22 @@ from typing import Any
 import psycopg
 
 from benchkit.errors import BenchkitError
+from benchkit.postgres.builds import Build
+from benchkit.postgres.installation import configuration
 from benchkit.postgres.versions import Version, has
 from benchkit.workload.run import count_rows
 
 Connection = psycopg.Connection[dict[str, Any]]
+
+
+def can_prewarm(build: Build) -> bool:
+    """Tell whether a build can read tables into its cache: from 9.4 on it needs pg_prewarm."""
+    if not has(build.version, "pg_prewarm"):
+        return True
+    known = configuration(build.bin_dir).get("SHAREDIR")
+    share = build.bin_dir.parent / "share"
+    places = [Path(known)] if known else [share, share / "postgresql"]
+    return any((place / "extension" / "pg_prewarm.control").exists() for place in places)
 
 
 def prewarm(connection: Connection, version: Version) -> None:

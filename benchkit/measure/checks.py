@@ -9,6 +9,7 @@ from typing import Any
 
 from benchkit.errors import Faults, ServerError
 from benchkit.measure import host
+from benchkit.measure.cache import can_prewarm
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import workplace
 from benchkit.postgres.cluster import initdb_options
@@ -95,6 +96,12 @@ def _check_build(request: TrialRequest, faults: Faults, *, assertions: bool) -> 
             "build",
             f"PostgreSQL {build.version} in {build.bin_dir} was compiled with assertions, which "
             "distort what is measured; pass allow_assertions=True to measure it all the same",
+        )
+    if request.workload.cache == "prewarmed" and not can_prewarm(build):
+        faults.add(
+            "cache",
+            f"PostgreSQL {build.version} in {build.bin_dir} has no extension pg_prewarm: install "
+            "its contrib package, or choose another cache",
         )
     try:
         initdb_options(build, checksums=request.checksums)

@@ -3,10 +3,6 @@
 The steps, in order: the machine's lock; a cluster cloned from its template and synced; settings
 written, the server started, every setting read back; the cache as asked; checkpoint; warm-up;
 counters; the measured run; counters again; the gates; stop; remove.
-
-Format of a record (``record_version``):
-
-1. First version.
 """
 
 from __future__ import annotations
@@ -15,120 +11,25 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
 
 from benchkit.errors import BenchkitError
 from benchkit.measure import cache, counters, host
-from benchkit.measure.gates import Evidence, Gate, Limits, closed_gates
+from benchkit.measure.gates import Evidence, closed_gates
+from benchkit.measure.record import Trial, TrialRequest
 from benchkit.postgres import workplace
-from benchkit.postgres.builds import Build
 from benchkit.postgres.server import Server, log_errors
-from benchkit.postgres.settings import Value
-from benchkit.workload.pgbench import Workload, as_record, tables
+from benchkit.workload.pgbench import tables
 from benchkit.workload.progress import Progress
 from benchkit.workload.report import comparable_tps
 from benchkit.workload.run import Run, count_rows, loaded_template, run_pgbench
 
-RECORD_VERSION = 1
+__all__ = ["Trial", "TrialRequest", "measure", "measure_on"]
 
 Connection = psycopg.Connection[dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialRequest:
-    """Everything that one measured run needs to know.
-
-    Attributes
-    ----------
-    build, client
-        Whose server, and whose pgbench.
-    workload
-        With the number of threads settled.
-    settings
-        By name; read back before the run.
-    sql
-        Run once after loading; part of the template.
-    checksums
-        Data checksums of the cluster.
-    """
-
-    build: Build
-    client: Build
-    workload: Workload
-    settings: Mapping[str, Value] = field(default_factory=dict)
-    sql: tuple[str, ...] = ()
-    checksums: bool = False
-    limits: Limits = field(default_factory=Limits)
-
-    def describe(self) -> dict[str, Any]:
-        """Give what was asked as plain data; the key of a trial is made from it."""
-        return {
-            "build": self.build.describe(),
-            "client": self.client.describe(),
-            "workload": as_record(self.workload),
-            "settings": dict(self.settings),
-            "sql": list(self.sql),
-            "checksums": self.checksums,
-            "limits": asdict(self.limits),
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """What came out of one request, immutable and self-describing.
-
-    Attributes
-    ----------
-    status
-        ``usable``; ``rejected`` by a gate; ``failed`` before there was anything to judge.
-    gates
-        The gates that closed or flagged.
-    error
-        Of a failed trial: what happened, with its evidence.
-    asked, effective
-        The request, and the settings that were not at their defaults in the server.
-    started_at
-        Epoch seconds when the measured run began (of a failed trial: when it was begun).
-    steps_s
-        What each step took, in seconds.
-    result
-        pgbench's report as plain data, with ``client_cpu_s``, ``wall_s`` and ``comparable_tps``,
-        the throughput that may be compared between clients of different versions.
-    warm_up
-        The same of the warm-up run, None without one.
-    counters
-        What the server counted during the measured run, see `benchkit.measure.counters`.
-    host
-        Host name, boot and load when the trial began.
-    progress
-        Second by second: kept in a file of its own, not in the record.
-    texts
-        Raw outputs by file name, likewise.
-    """
-
-    status: str
-    gates: tuple[Gate, ...] = ()
-    error: str = ""
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    effective: Mapping[str, Any] = field(default_factory=dict)
-    started_at: float = 0.0
-    steps_s: Mapping[str, float] = field(default_factory=dict)
-    result: Mapping[str, Any] = field(default_factory=dict)
-    warm_up: Mapping[str, Any] | None = None
-    counters: Mapping[str, Any] = field(default_factory=dict)
-    host: Mapping[str, Any] = field(default_factory=dict)
-    progress: tuple[Progress, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-    def record(self) -> dict[str, Any]:
-        """Give the trial as plain JSON, without its series and raw outputs."""
-        data = {"record_version": RECORD_VERSION} | self.__dict__
-        del data["progress"], data["texts"]
-        return data | {"gates": [asdict(gate) for gate in self.gates]}
 
 
 def measure(

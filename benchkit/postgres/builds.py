@@ -127,8 +127,7 @@ def inspect(path: str | Path, *, origin: str = "path") -> Build:
     bin_dir = installation.bin_dir_of(Path(path).expanduser().absolute())
     try:
         version = installation.program_version(bin_dir / "postgres")
-        pgbench = bin_dir / "pgbench"
-        pgbench_version = installation.program_version(pgbench) if pgbench.exists() else None
+        pgbench_version = installation.pgbench_version(bin_dir, version)
         content = (bin_dir / "postgres").read_bytes()
     except (BenchkitError, OSError) as error:
         raise BuildError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -9,7 +10,7 @@ from psycopg.rows import dict_row
 
 from benchkit.postgres.builds import Build
 from benchkit.postgres.cluster import SUPERUSER
-from benchkit.postgres.versions import has
+from benchkit.postgres.versions import FACTS, Version, has
 
 PORT = 5432
 
@@ -24,6 +25,36 @@ _SAID = {
     "requirepeer": "",
     "target_session_attrs": "any",
 }
+
+
+# What is set in every server, whatever is measured: no TCP, messages in a file that is benchkit's,
+# and UTC, since the log's time stamps are compared with pgbench's.
+_FIXED = {
+    "listen_addresses": "",
+    "logging_collector": "off",
+    "log_destination": "stderr",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+
+
+def start_options(version: Version, data_dir: Path, host: str) -> list[str]:
+    """Write the options that every server is started with: they win over its files.
+
+    Parameters
+    ----------
+    data_dir
+        Said too, since a file of a cluster made elsewhere may name another one.
+    host
+        The directory of its Unix socket.
+    """
+    options = _FIXED | {"data_directory": str(data_dir), "port": str(PORT)}
+    options |= dict.fromkeys(("unix_socket_directories", "unix_socket_directory"), host)
+    return [
+        f"--{name}={value}"
+        for name, value in options.items()
+        if name not in FACTS or has(version, name)
+    ]
 
 
 def connect(build: Build, host: str, database: str) -> psycopg.Connection[dict[str, Any]]:

@@ -76,6 +76,22 @@ def program_version(program: Path) -> Version:
     return parse_version(ask([program, "--version"]))
 
 
+def pgbench_version(bin_dir: Path, server: Version) -> Version | None:
+    """Ask pgbench for its version; None where there is no pgbench.
+
+    Up to 8.4 it has no option ``--version``: it is taken to be of the server's version.
+
+    Raises
+    ------
+    BuildError, FormatError
+        It does not answer, or not with a version.
+    """
+    program = bin_dir / "pgbench"
+    if not program.exists():
+        return None
+    return program_version(program) if has(server, "pgbench --version") else server
+
+
 def debug_assertions(bin_dir: Path, version: Version) -> bool | None:
     """Ask the server program whether it was compiled with assertions; None before 9.2.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 _SEVERITY = re.compile(r"\b(ERROR|FATAL|PANIC):  ")
@@ -31,6 +32,23 @@ def last_fatal(log: str) -> str:
     return "\n".join(lines[first:last])
 
 
+# A modern client asks old servers for what they do not have, and copes with the answer: libpq
+# names its application (9.0 on), pgbench 13 and later looks for partitions (10 on; what an older
+# server says of that query depends on its version, the query stands in the log after it).
+_ASKED_IN_VAIN = re.compile(r'configuration parameter "application_name"|pg_partitioned_table')
+_ENTRY = re.compile(r"\b(LOG|WARNING|NOTICE|INFO|ERROR|FATAL|PANIC):  ")
+
+
 def log_errors(log: str) -> list[str]:
-    """List the lines of a server log with ERROR, FATAL or PANIC."""
-    return [line for line in log.splitlines() if _SEVERITY.search(line)]
+    """List the lines of a server log with ERROR, FATAL or PANIC.
+
+    Without those that a modern client's questions to an old server always leave.
+    """
+    lines = log.splitlines()
+    starts = [at for at, line in enumerate(lines) if _ENTRY.search(line)]
+    entries = itertools.pairwise([*starts, len(lines)])
+    return [
+        lines[first]
+        for first, end in entries
+        if _SEVERITY.search(lines[first]) and not _ASKED_IN_VAIN.search("\n".join(lines[first:end]))
+    ]

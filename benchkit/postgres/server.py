@@ -16,8 +16,8 @@ from benchkit.errors import Fault, Faults, InputError, ServerError
 from benchkit.postgres import cluster, workplace
 from benchkit.postgres.account import spawn
 from benchkit.postgres.builds import Build, reachable
-from benchkit.postgres.connection import PORT
 from benchkit.postgres.connection import connect as connect
+from benchkit.postgres.connection import start_options
 from benchkit.postgres.log import last_fatal
 from benchkit.postgres.log import log_errors as log_errors
 from benchkit.postgres.processes import free_shared_memory, shared_memory
@@ -32,16 +32,6 @@ from benchkit.postgres.settings import (
 from benchkit.postgres.versions import has
 
 DATABASE = "postgres"
-
-# What is set in every server, whatever is measured: no TCP, a private socket, messages in a file
-# that is benchkit's, and UTC, since the log's time stamps are compared with pgbench's.
-_FIXED: dict[str, Value] = {
-    "listen_addresses": "",
-    "logging_collector": False,
-    "log_destination": "stderr",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-}
 
 _MODES = ("fast", "immediate", "killed")
 
@@ -228,17 +218,9 @@ class ServerProcess:
         self.data_dir = data_dir
         self.host = str(instance.socket_dir)
         self.log_path = instance.directory / "server.log"
-        sockets = next(
-            name
-            for name in ("unix_socket_directories", "unix_socket_directory")
-            if has(build.version, name)
-        )
-        # The data directory too: a file of a cluster made elsewhere may name another one.
-        options = _FIXED | {"data_directory": str(data_dir), sockets: self.host, "port": PORT}
-        words = [f"--{name}={value}" for name, value in _command_line(options).items()]
         self._memory: set[str] = set()
         with self.log_path.open("ab") as log:
-            self.process = self._spawn(words, log)
+            self.process = self._spawn(start_options(build.version, data_dir, self.host), log)
         self._wait_until_ready(timeout_s)
         self._memory = shared_memory([self.pid])
 
@@ -342,8 +324,3 @@ class ServerProcess:
     def _stopped(self, how: str, started: float) -> Stop:
         seconds = time.monotonic() - started
         return Stop(how=how, seconds=seconds, exit_code=self.process.returncode)
-
-
-def _command_line(options: Mapping[str, Value]) -> dict[str, str]:
-    return {name: str(value).lower() if value in (True, False) else str(value)
-            for name, value in options.items()}  # fmt: skip

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import Fault, InputError
-from benchkit.present.tables import show_html
+from benchkit.present.notes import show_html
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

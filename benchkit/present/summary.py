@@ -12,7 +12,8 @@ from benchkit.analysis.results import Comparison, Results
 from benchkit.analysis.stats import Estimate, format_ratio
 from benchkit.experiment.ledger import Record
 from benchkit.measure.checks import Finding
-from benchkit.present.tables import show_note, show_table
+from benchkit.present.notes import show_note
+from benchkit.present.tables import show_table
 from benchkit.units import show_bytes
 
 if TYPE_CHECKING:

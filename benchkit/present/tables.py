@@ -1,4 +1,4 @@
-"""Tables and notes that a person reads: in a notebook, in a report, in a mail.
+"""Tables that a person reads: in a notebook, in a report, in a mail, in a spreadsheet.
 
 The HTML carries its own alignment, because JupyterLab aligns every cell to the right, and no
 colours, because the notebook may be dark.
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from benchkit.errors import Fault, Faults, InputError
+from benchkit.errors import Faults
+from benchkit.present.notes import show_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,13 +24,6 @@ Format = str | Callable[[Any], str]
 
 MISSING = "\N{EN DASH}"
 SIGNIFICANT_DIGITS = 4
-# kind -> (word, border, background, text): every text has a contrast of 7:1 or better.
-NOTE_KINDS = {
-    "info": ("Note", "#0173b2", "#eef6fb", "#1f2328"),
-    "good": ("✓ Good", "#02784f", "#edf8f3", "#1f2328"),
-    "warning": ("⚠ Warning", "#b35900", "#fff6e8", "#1f2328"),
-    "bad": ("✗ Problem", "#b3261e", "#fdf0ef", "#1f2328"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +160,8 @@ def show_table(
 ) -> None:
     """Show a table in the notebook, as HTML with the plain text as fallback.
 
-    Parameters and errors are those of :func:`table_html`.
+    Folded away under it are the same as plain text, to be pasted into a mail, and as CSV with all
+    digits. Parameters and errors are those of :func:`table_html`.
     """
     arguments: dict[str, Any] = {
         "caption": caption,
@@ -175,7 +170,26 @@ def show_table(
         "notes": notes,
         "row_header": row_header,
     }
-    show_html(table_html(frame, **arguments), table_text(frame, **arguments))
+    text = table_text(frame, **arguments)
+    show_html(table_html(frame, **arguments) + _copies_html(text, frame), text)
+
+
+def _copies_html(text: str, frame: pd.DataFrame) -> str:
+    numbered = row_numbers_only(frame)
+    copies = {"For mail": text, "CSV": frame.to_csv(index=not numbered).strip()}
+    return "".join(
+        f'<details class="benchkit-copy" style="display:inline-block;vertical-align:top;'
+        f'max-width:100%;margin-right:1em"><summary>{name}</summary>'
+        f'<pre style="overflow-x:auto" tabindex="0">{html.escape(copy)}</pre></details>'
+        for name, copy in copies.items()
+    )
+
+
+def row_numbers_only(frame: pd.DataFrame) -> bool:
+    """Tell whether the index says nothing but the number of the row."""
+    import pandas as pd
+
+    return isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
 
 
 def _columns(
@@ -207,12 +221,10 @@ def _flatten(
     frame: pd.DataFrame, row_header: str | None
 ) -> tuple[list[tuple[str, list[Any]]], int]:
     """Give the columns in the order shown, and how many of the first ones name the row."""
-    import pandas as pd
-
     data = [(_name(label), frame.iloc[:, at].tolist()) for at, label in enumerate(frame.columns)]
     if row_header is not None:
         return sorted(data, key=lambda column: column[0] != row_header), 1
-    if isinstance(frame.index, pd.RangeIndex) and frame.index.name is None:
+    if row_numbers_only(frame):
         return data, 1
     levels = [
         (_name(frame.index.names[at]), frame.index.get_level_values(at).tolist())
@@ -298,53 +310,3 @@ def _is_missing(value: object) -> bool:
 def _sentences(notes: str | Sequence[str]) -> list[str]:
     listed = [notes] if isinstance(notes, str) else list(notes)
     return [note.strip() for note in listed if note.strip()]
-
-
-def note_html(text: str, kind: str = "info") -> str:
-    """Write a short message as a box with a word that says its kind, not only a colour.
-
-    Parameters
-    ----------
-    text
-        Plain text; escaped, line breaks are kept.
-    kind
-        ``info``, ``good``, ``warning`` or ``bad``.
-
-    Raises
-    ------
-    InputError
-        An unknown kind.
-    """
-    word, border, background, colour = _note_kind(kind)
-    return (
-        f'<div class="benchkit-note" role="note" style="border-left:5px solid {border};'
-        f"background:{background};color:{colour};padding:0.6em 1em;margin:1em 0;"
-        f'white-space:pre-line"><strong>{word}:</strong> {html.escape(text.strip())}</div>'
-    )
-
-
-def show_note(text: str, kind: str = "info") -> None:
-    """Show a short message in the notebook; parameters and errors as in :func:`note_html`."""
-    show_html(note_html(text, kind), f"{_note_kind(kind)[0]}: {text.strip()}")
-
-
-def _note_kind(kind: str) -> tuple[str, str, str, str]:
-    if kind not in NOTE_KINDS:
-        problem = f"unknown kind {kind!r} (accepted: {', '.join(NOTE_KINDS)})"
-        raise InputError([Fault(where="kind", problem=problem)])
-    return NOTE_KINDS[kind]
-
-
-def show_html(markup: str, plain: str) -> None:
-    """Show finished HTML in the notebook.
-
-    Parameters
-    ----------
-    markup
-        HTML whose texts are escaped already.
-    plain
-        What stands for it where no HTML is shown.
-    """
-    from IPython.display import display
-
-    display({"text/html": markup, "text/plain": plain}, raw=True)  # type: ignore[no-untyped-call]

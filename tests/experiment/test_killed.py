@@ -48,7 +48,7 @@ MOMENTS = [
     ("step template", "*/**/postmaster.pid"),
     ("step clone and start", "*/data/PG_VERSION"),
     ("step clone and start", "*/data/postmaster.pid"),
-    ("step run", "*/run/stdout.txt"),
+    ("step run", "*/run*/stdout.txt"),
     ("second run", ""),
     ("step counters after", ""),
     ("step stop", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import mmap
 import os
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from benchkit.errors import BenchkitError
 from benchkit.measure import cache, host
+from benchkit.postgres.builds import Build
+from benchkit.postgres.versions import parse_version
 
 SIZE_BYTES = 4 << 20
 
@@ -58,6 +61,21 @@ def test_a_file_that_vanishes_is_passed_over(
     monkeypatch.setattr(os, "open", vanishing)
     cache.drop_from_page_cache(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize("installed", [False, True])
+@pytest.mark.parametrize("below", ["share", "share/postgresql"])
+def test_prewarming_needs_its_extension(
+    build: Build, tmp_path: Path, below: str, installed: bool
+) -> None:
+    moved = dataclasses.replace(build, bin_dir=tmp_path / "bin")  # without pg_config
+    control = tmp_path / below / "extension" / "pg_prewarm.control"
+    control.parent.mkdir(parents=True)
+    if installed:
+        control.touch()
+    assert cache.can_prewarm(moved) == installed
+    old = dataclasses.replace(moved, version=parse_version("9.3.18"))
+    assert cache.can_prewarm(old)
 
 
 def test_a_system_without_the_call_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import resource
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchkit.errors import Fault, InputError
-from benchkit.measure import checks, host
+from benchkit.measure import cache, checks, host
 from benchkit.measure.checks import Finding, check_requests, preflight
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres.builds import Build
@@ -140,6 +141,21 @@ def test_checksums_of_a_version_without(build: Build) -> None:
     old = dataclasses.replace(build, version=parse_version("9.2.24"))
     (found,) = faults_of(request(old, client=build, checksums=True))
     assert found == "checksums: PostgreSQL 9.2.24 has no data checksums (9.3 brought them)"
+
+
+def test_a_build_that_cannot_prewarm(
+    build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = request(build, fields={"cache": "prewarmed"})
+    bare = tmp_path / "extension"
+    bare.mkdir()
+    monkeypatch.setattr(cache, "configuration", lambda bin_dir: {"SHAREDIR": str(tmp_path)})
+    (found,) = faults_of(asked)
+    assert found.startswith(
+        f"cache: PostgreSQL {build.version} in {build.bin_dir} has no extension"
+    )
+    (bare / "pg_prewarm.control").touch()
+    assert faults_of(asked) == []
 
 
 def test_the_disk_is_checked_beside_everything_else(

@@ -14,8 +14,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from benchkit.measure import host
-from benchkit.measure.trial import RECORD_VERSION, Trial, TrialRequest, measure
+from benchkit.measure import cache, host
+from benchkit.measure.record import RECORD_VERSION, Trial, TrialRequest
+from benchkit.measure.trial import measure
 from benchkit.postgres import workplace
 from benchkit.postgres.builds import Build
 from benchkit.workload.pgbench import Workload
@@ -120,6 +121,8 @@ def test_a_record_is_plain_json(usable: Trial) -> None:
 
 
 def test_a_prewarmed_cache_is_read_before_the_run(build: Build) -> None:
+    if not cache.can_prewarm(build):
+        pytest.skip("no pg_prewarm in this build")
     fields = {"script": "select-only", "duration_s": 0, "transactions": 300}
     cloned = measure(request(build, fields=fields))
     prewarmed = measure(request(build, fields={**fields, "cache": "prewarmed"}))

@@ -138,6 +138,7 @@ def test_a_cluster_is_loaded_once(build: Build, home: Path) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.slow
 def test_what_makes_a_difference_makes_another_template(build: Build, home: Path) -> None:
     base = empty_cluster(build)
     places = {
@@ -149,6 +150,7 @@ def test_what_makes_a_difference_makes_another_template(build: Build, home: Path
 
 
 @pytest.mark.server
+@pytest.mark.slow
 def test_a_template_can_begin_with_another(build: Build, home: Path) -> None:
     def leave(data_dir: Path) -> dict[str, Any]:
         (data_dir / "benchkit.conf").write_text("# first\n")
@@ -305,6 +307,7 @@ def test_settings_are_written_for_the_account(build: Build) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.slow
 def test_a_description_is_plain_json(build: Build, home: Path) -> None:
     base = empty_cluster(build)
     data_dir, description = template(build, contents={"sql": ["1"]}, load=nothing, base=base)

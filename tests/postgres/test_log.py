@@ -81,3 +81,16 @@ def test_errors_are_listed_by_severity_only() -> None:
         "FATAL:  terminating connection",
         "PANIC:  no space",
     ]
+
+
+def test_what_a_modern_client_asks_an_old_server_in_vain_is_no_error() -> None:
+    text = log(
+        'FATAL:  unrecognized configuration parameter "application_name"\n',
+        'ERROR:  relation "pg_catalog.pg_partitioned_table" does not exist at character 265\n',
+        'ERROR:  syntax error at or near "select" at character 168\n',
+        "STATEMENT:  select o.n, p.partstrat\n\tfrom pg_catalog.pg_partitioned_table\n",
+        'ERROR:  relation "pgbench_accounts" does not exist at character 15\n',
+    )
+    assert [line.split("] ")[1] for line in log_errors(text)] == [
+        'ERROR:  relation "pgbench_accounts" does not exist at character 15'
+    ]

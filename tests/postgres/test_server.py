@@ -205,6 +205,7 @@ def with_an_unknown_setting(data_dir: Path) -> None:
     (data_dir / "postgresql.auto.conf").write_text("checkpoint_segments = 32\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -242,6 +243,7 @@ def test_what_is_no_cluster_is_refused(build: Build, home: Path, open_directory:
     assert nothing_is_left(home)
 
 
+@pytest.mark.slow
 def test_a_cluster_with_files_elsewhere_is_not_cloned(
     build: Build, home: Path, open_directory: Path
 ) -> None:
@@ -312,6 +314,7 @@ def test_a_stale_lock_file_with_a_reused_process_id_does_not_matter(build: Build
     sleeper.wait()
 
 
+@pytest.mark.slow
 def test_a_taken_socket_names_who_has_it(build: Build) -> None:
     with Server(build, template=empty_cluster(build)) as server:
         second = server.instance.directory / "second"
@@ -471,6 +474,7 @@ def test_a_killed_run_is_swept_and_a_live_one_is_not(
     assert nothing_is_left(home)
 
 
+@pytest.mark.slow
 def test_a_server_whose_files_were_removed_is_ended(build: Build, home: Path) -> None:
     with Server(build, template=empty_cluster(build)) as server:
         pid = server.process.pid

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.present.notes import NOTE_KINDS, note_html
 from benchkit.present.tables import (
     MISSING,
-    NOTE_KINDS,
     Format,
-    note_html,
+    show_table,
     table_html,
     table_text,
     write_number,
@@ -238,3 +238,14 @@ def test_notes_have_contrast(kind: str) -> None:
 
     _, _, background, text = NOTE_KINDS[kind]
     assert (luminance(background) + 0.05) / (luminance(text) + 0.05) >= 7
+
+
+def test_a_shown_table_can_be_copied_as_text_and_csv(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
+    frame = pd.DataFrame({"name": ["a,b", "<c>"], "tps": [1234.5678, 2.0]})
+    show_table(frame, caption="Speed")
+    markup = shown[0]["text/html"]
+    assert "&quot;a,b&quot;,1234.5678\n&lt;c&gt;,2.0" in markup
+    assert markup.count("<details") == 2
+    assert shown[0]["text/plain"] in markup.replace("&lt;", "<").replace("&gt;", ">")
