@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from benchkit.errors import FormatError
 
@@ -84,6 +85,15 @@ def size_of(text: str) -> float:
     """
     number, unit = parse_quantity(text)
     return number * (MEMORY_BYTES | TIME_US).get(unit, 1)
+
+
+def by_size(labels: Iterable[Any]) -> list[Any]:
+    """List labels once each: smallest first if all are quantities, else in the order given."""
+    unique = list(dict.fromkeys(labels))
+    try:
+        return sorted(unique, key=lambda label: size_of(str(label)))
+    except FormatError:
+        return unique
 
 
 def extremes(texts: Sequence[str]) -> tuple[str, str]:

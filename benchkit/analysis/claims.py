@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from benchkit.analysis.stats import Estimate, format_ratio
@@ -77,6 +78,9 @@ class Claim:
 def claims_table(claims: Sequence[Claim], *, twin: Estimate | None) -> pd.DataFrame:
     """Give one row per claim; none is decided when the twin does not show that it is the baseline.
 
+    Each verdict is made at a confidence at which all of the table hold together (Bonferroni), so
+    it can be undecided where the 95 % interval beside it alone would decide.
+
     Parameters
     ----------
     twin
@@ -85,19 +89,35 @@ def claims_table(claims: Sequence[Claim], *, twin: Estimate | None) -> pd.DataFr
     import pandas as pd
 
     doubt = _doubt(twin)
+    testable = sum(claim.estimate is not None for claim in claims)
     rows = []
     for claim in claims:
-        doubted = bool(doubt) and claim.verdict in ("confirmed", "refuted")
+        verdict = _among(claim, testable).verdict
+        doubted = bool(doubt) and verdict in ("confirmed", "refuted")
         rows.append(
             {
                 "Claim": claim.statement,
                 "Published": claim.published,
                 "Measured here": format_ratio(claim.estimate) if claim.estimate else None,
-                "Verdict": "undecided" if doubted else claim.verdict,
+                "Verdict": "undecided" if doubted else verdict,
                 "Remark": "; ".join(filter(None, [doubt if doubted else "", claim.remark])),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _among(claim: Claim, count: int) -> Claim:
+    """Widen a claim's interval to that of one claim among several."""
+    estimate = claim.estimate
+    if estimate is None or estimate.ratio is None or estimate.low is None or not estimate.log_sd:
+        return claim
+    from scipy.special import stdtrit
+
+    tail = (1 - estimate.confidence) / 2 / count
+    half_width = float(stdtrit(estimate.rounds - 1, 1 - tail)) * estimate.log_sd
+    factor = math.exp(half_width / math.sqrt(estimate.rounds))
+    low, high = estimate.ratio / factor, estimate.ratio * factor
+    return replace(claim, estimate=replace(estimate, low=low, high=high))
 
 
 def _doubt(twin: Estimate | None) -> str:

@@ -11,7 +11,6 @@ from benchkit.analysis.metrics import METRICS, Metric
 from benchkit.analysis.stats import (
     Estimate,
     Verdict,
-    drift_per_minute,
     holm,
     judge,
     mean_interval,
@@ -20,6 +19,7 @@ from benchkit.analysis.stats import (
 from benchkit.errors import Fault, Faults, InputError
 from benchkit.experiment.design import label_of
 from benchkit.experiment.ledger import Record
+from benchkit.units import by_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -267,7 +267,9 @@ class Results:
 
         self._check_names({}, metrics)
         rows = []
-        for levels in self.cells(**where):
+        ranks = {name: by_size(levels) for name, levels in self.factors.items()}
+        cells = self.cells(**where)
+        for levels in sorted(cells, key=lambda cell: [ranks[n].index(cell[n]) for n in ranks]):
             row: dict[str, Any] = dict(levels) | {"trials": len(self.values(levels, "tps"))}
             for name in metrics:
                 values = list(self.values(levels, name).values())
@@ -275,8 +277,8 @@ class Results:
                 row[METRICS[name].title] = interval.value
             rows.append(row)
         frame = pd.DataFrame(rows)
-        varying = [name for name in self.factors if frame[name].nunique() > 1]
-        return frame.drop(columns=[name for name in self.factors if name not in varying])
+        same = [name for name in self.factors if frame[name].nunique() == 1]
+        return frame.drop(columns=same)
 
     @functools.cached_property
     def series(self) -> pd.DataFrame:
@@ -294,27 +296,8 @@ class Results:
                 parts.append(seconds.assign(**labels))
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
-    def drift(self, **where: Any) -> pd.DataFrame:
-        """Give, per cell, how much the throughput changes in the course of a run.
-
-        The slope of each trial's throughput over time, in per cent a minute, and over the trials
-        its mean with a t interval: the spread between trials counts, not only that inside one.
-        """
-        import pandas as pd
-
-        rows = []
-        for levels in self.cells(**where):
-            slopes = [
-                drift_per_minute(part["time_s"].tolist(), part["tps"].tolist()).value
-                for _, part in self._series_of(levels).groupby("key")
-            ]
-            interval = mean_interval(slopes, log=False)
-            columns = {"slope": interval.value, "from": interval.low, "to": interval.high}
-            rows.append(dict(levels) | {"trials": len(slopes)} | columns)
-        frame = pd.DataFrame(rows)
-        return frame.drop(columns=[n for n in self.factors if frame[n].nunique() == 1])
-
-    def _series_of(self, levels: Labels) -> pd.DataFrame:
+    def series_of(self, levels: Labels) -> pd.DataFrame:
+        """Give the part of :attr:`series` that belongs to one cell."""
         chosen = self.series
         if chosen.empty:
             return chosen.assign(key=[])

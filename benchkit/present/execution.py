@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -147,14 +148,15 @@ def _told(path: Path, progress: bool) -> Iterator[Path]:
     """Pass on the lines that appear in a file, while the body runs; on a terminal in one place."""
     path.touch()
     over = threading.Event()
-    ending = "\r" if sys.stderr.isatty() else "\n"
+    on_terminal = sys.stderr.isatty()
+    ending, width = ("\r", shutil.get_terminal_size().columns - 1) if on_terminal else ("\n", None)
 
     def follow() -> None:
         with path.open(encoding="utf-8") as file:
             while True:
                 last_look = over.wait(0.5)
                 for line in file:
-                    sys.stderr.write(line.rstrip("\n").ljust(78) + ending)
+                    sys.stderr.write(line.rstrip("\n")[:width].ljust(width or 0) + ending)
                     sys.stderr.flush()
                 if last_look:
                     return

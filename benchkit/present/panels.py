@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from benchkit.errors import FormatError
 from benchkit.present.figures import PALETTE, house_style, new_figure, show_figure
-from benchkit.units import size_of
+from benchkit.units import by_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +44,7 @@ def plot_panels(
     for axes, (title, table) in zip(all_axes, panels.items(), strict=True):
         axes.set_title(title)
         axes.set_xlabel(x.replace("_", " "))
-        places = {label: at for at, label in enumerate(_ordered(table[x].tolist()))}
+        places = {label: at for at, label in enumerate(by_size(table[x].tolist()))}
         for number, (name, line) in enumerate(table.groupby(colour, sort=False)):
             _draw_line(axes, line, places, x, y, PALETTE[number % len(PALETTE)], str(name))
             best = line.sort_values(y).iloc[-1]
@@ -68,14 +67,6 @@ def plot_panels(
 def _panels(count: int) -> tuple[Figure, list[Axes]]:
     figure, axes = new_figure(width_in=4.6 * count if count > 1 else 7.0, columns=count)
     return figure, list(axes) if count > 1 else [axes]
-
-
-def _ordered(labels: list[object]) -> list[object]:
-    unique = list(dict.fromkeys(labels))
-    try:
-        return sorted(unique, key=lambda label: size_of(str(label)))
-    except FormatError:
-        return unique
 
 
 def _draw_line(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from benchkit.analysis.metrics import METRICS
 from benchkit.analysis.results import Comparison, Results
 from benchkit.analysis.stats import Estimate, format_ratio, mean_interval
-from benchkit.errors import FormatError
 from benchkit.present.figures import PALETTE, house_style, new_figure, show_figure
-from benchkit.units import size_of
+from benchkit.units import by_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,11 +71,7 @@ def plot_cells(
 
 def _levels(results: Results, cells: Sequence[dict[str, str]], factor: str) -> list[str]:
     present = {cell[factor] for cell in cells}
-    levels = [level for level in results.factors[factor] if level in present]
-    try:
-        return sorted(levels, key=size_of)
-    except FormatError:
-        return levels
+    return by_size(level for level in results.factors[factor] if level in present)
 
 
 def _axis_title(metric: str) -> str:
@@ -102,7 +97,7 @@ def _draw_cell(
 def _legend(axes: Axes, title: str | None) -> None:
     if title and axes.get_legend_handles_labels()[0]:
         with house_style():
-            axes.legend(title=title.replace("_", " "), loc="best")
+            axes.legend(title=title.replace("_", " "), loc="lower right")
 
 
 def plot_ratios(
@@ -150,6 +145,7 @@ def plot_over_time(results: Results, *, colour: str, caption: str = "", **where:
         first, last = _ends(part)
         words.append(f"{levels[colour]}: {first:,.0f} at the start, {last:,.0f} at the end")
     axes.set_xlabel("time in the measured run (s)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(_axis_title("tps"))
     axes.set_ylim(bottom=0)
     _legend(axes, colour)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchkit.analysis.claims import Claim, claims_table
 from benchkit.analysis.metrics import METRICS
+from benchkit.analysis.over_time import drift
 from benchkit.analysis.results import Comparison, Results
 from benchkit.analysis.stats import Estimate, format_ratio
 from benchkit.experiment.ledger import Record
@@ -102,7 +103,7 @@ def show_summary(results: Results, metrics: Sequence[str], *, caption: str, **wh
 
 def show_drift(results: Results, **where: str) -> None:
     """Show how much the throughput of each cell changes in the course of a run."""
-    frame = results.drift(**where)
+    frame = drift(results, **where)
     units = dict.fromkeys(["slope", "from", "to"], "%/min")
     caption = "Change of throughput in the course of a run, with 95 % interval over the rounds"
     show_table(frame, caption=caption, units=units, notes=_drift_words(frame))
@@ -110,7 +111,7 @@ def show_drift(results: Results, **where: str) -> None:
 
 def _drift_words(frame: pd.DataFrame) -> list[str]:
     if frame["slope"].isna().all():
-        return ["The trials are too short for a slope: three seconds are needed."]
+        return ["The trials are too short for a slope: eight seconds are needed."]
     slower = frame[frame["to"] < 0]
     if slower.empty:
         return ["No cell slows down for certain as it goes on."]
@@ -120,7 +121,9 @@ def _drift_words(frame: pd.DataFrame) -> list[str]:
 def show_claims(claims: Sequence[Claim], results: Results) -> None:
     """Show each published claim with what was measured here and a verdict."""
     frame = claims_table(claims, twin=results.twin())
-    show_table(frame, caption="Published claims and what was measured here", row_header="Claim")
+    notes = "Intervals of 95 %; the verdicts hold for all claims of the table together."
+    caption = "Published claims and what was measured here"
+    show_table(frame, caption=caption, notes=notes, row_header="Claim")
 
 
 def show_trials(results: Results) -> None:

@@ -91,7 +91,7 @@ def record(tmp_path: Path) -> Record:
     }
     (tmp_path / "series").mkdir()
     for item in entries:
-        seconds = pd.DataFrame({"time_s": [1.0, 2.0, 3.0, 4.0]})
+        seconds = pd.DataFrame({"time_s": [2.0, 4.0, 6.0, 8.0]})
         tps = item["result"]["comparable_tps"]
         seconds["tps"] = [tps, tps * 0.99, tps * 0.98, tps * 0.97]
         seconds.to_parquet(tmp_path / "series" / f"{item['key']}.parquet")
