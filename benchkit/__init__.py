@@ -12,6 +12,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from benchkit.analysis.claims import Claim as Claim
+    from benchkit.analysis.published import read_published as read_published
     from benchkit.analysis.results import Results as Results
     from benchkit.experiment.ledger import read_record as read_record
     from benchkit.experiment.profiles import choose_profile as choose_profile
@@ -46,6 +47,7 @@ _HOMES = {
     "show_summary": "benchkit.present.summary",
     "Claim": "benchkit.analysis.claims",
     "Results": "benchkit.analysis.results",
+    "read_published": "benchkit.analysis.published",
     "read_record": "benchkit.experiment.ledger",
     "choose_profile": "benchkit.experiment.profiles",
     "Experiment": "benchkit.experiment.run",
@@ -83,6 +85,7 @@ __all__ = [
     "plot_cells",
     "plot_over_time",
     "plot_ratios",
+    "read_published",
     "read_record",
     "show_claims",
     "show_comparisons",

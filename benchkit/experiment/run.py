@@ -31,6 +31,7 @@ from benchkit.measure.trial import Trial, TrialRequest, measure
 from benchkit.postgres import builds, workplace
 from benchkit.postgres.builds import Build
 from benchkit.postgres.settings import Value
+from benchkit.units import show_duration
 from benchkit.workload.pgbench import Workload
 
 
@@ -125,9 +126,12 @@ class Experiment:
         ]
 
     def describe(self) -> str:
-        """Say in a few words what will be measured."""
+        """Say in a few words what will be measured, and how long it will take."""
         trials = len(self.cells) * self.rounds
-        return f"{trials} trials: {self.rounds} rounds of {len(self.cells)} cells, one the twin"
+        words = f"{trials} trials: {self.rounds} rounds of {len(self.cells)} cells, one the twin"
+        if any(cell.request.workload.transactions for cell in self.cells):
+            return f"{words}; how long a trial of so many transactions takes is not known before"
+        return f"{words}; about {show_duration(self.expected_s)}"
 
     @property
     def expected_s(self) -> float:

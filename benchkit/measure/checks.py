@@ -14,6 +14,7 @@ from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import workplace
 from benchkit.postgres.cluster import initdb_options
 from benchkit.postgres.settings import check_settings, text_of
+from benchkit.postgres.versions import has
 from benchkit.units import TIME_US, parse_quantity
 from benchkit.workload.disk import check_disk
 from benchkit.workload.pgbench import Workload, check_workload
@@ -28,7 +29,6 @@ _COSTS_OF_OFF = {
 # Of every version from 8.2 on, and the switches above are on. `postgres --describe-config` cannot
 # tell: it prints its table before the defaults are filled in, 0 for max_connections.
 _DEFAULTS = {"max_connections": "100", "checkpoint_timeout": "5min"}
-_RAISES_FILE_LIMIT_SINCE = 180000  # commit d38bab5edd: pgbench takes the hard limit itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +128,8 @@ def _check_connections(request: TrialRequest, faults: Faults) -> None:
             f"set max_connections to {clients + 10}",
         )
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    raises = request.client.pgbench and request.client.pgbench.number >= _RAISES_FILE_LIMIT_SINCE
-    files = hard if raises else soft
+    client = request.client.pgbench
+    files = hard if client and has(client, "pgbench raises its file limit") else soft
     if files != resource.RLIM_INFINITY and clients + 10 > files:
         faults.add(
             "clients",

@@ -88,6 +88,8 @@ FACTS = {
     "pg_prewarm": Fact(since=90400, source="release notes 9.4"),
     "CREATE EXTENSION": Fact(since=90100, source="release notes 9.1"),
     "pgbench --version": Fact(since=90000, source="pgbench.c 9.0; 8.4 and 8.3 have --help only"),
+    "pgbench -F": Fact(since=80300, source="pgbench.c 8.3"),
+    "pgbench raises its file limit": Fact(since=180000, source="commit d38bab5edd"),
     "pgbench -T": Fact(since=80400, source="release notes 8.4"),
     "pgbench -M": Fact(since=80400, source="release notes 8.4"),
     "pgbench -j": Fact(since=90000, source="release notes 9.0"),

@@ -242,7 +242,7 @@ def _failure(message: str, path: Path, exit_code: int, *, evidence: str = "") ->
 def _raised(error: PapermillExecutionError) -> Failure:
     from nbconvert.filters import strip_ansi
 
-    if error.ename == "InputError":  # the message says it all; nothing was started
+    if error.ename in ("InputError", "BuildError"):  # it says all; nothing was started
         return Failure(message=error.evalue, evidence="", exit_code=BAD_INPUT)
     lines = strip_ansi("\n".join(error.traceback)).splitlines()  # type: ignore[no-untyped-call]
     return Failure(

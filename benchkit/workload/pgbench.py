@@ -21,7 +21,6 @@ CACHES = ("cloned", "cold", "prewarmed")
 # pgbench/README: one unit of scale is 100,000 accounts; measured 15 MB with its index on 8.2 to 18.
 BYTES_PER_SCALE = 16 * 1024**2
 SCALE_OF_32_BITS = 21474  # account ids up to 2^31; pgbench has 64 bits from 9.3 on
-_FILLFACTOR_SINCE = 80300  # pgbench.c 8.3: -F
 # What pgbench says when it has read its scripts and finds no server: 14 on, 13, up to 12 (the old
 # ones with a capital letter).
 _NO_SERVER = re.compile(
@@ -206,13 +205,12 @@ def _check_client(workload: Workload, version: Version, faults: Faults) -> None:
         "latency_limit_ms": ("pgbench -L", workload.latency_limit_ms > 0),
         "per_statement": ("pgbench -r", workload.per_statement),
         "seed": ("pgbench --random-seed", workload.seed > 0),
+        "fillfactor": ("pgbench -F", workload.fillfactor != 100),
         "scale": ("pgbench accounts beyond 2^31", workload.scale > SCALE_OF_32_BITS),
     }
     for name, (fact, used) in needs.items():
         if used and not has(version, fact):
             faults.add(name, f"pgbench {version} has no {fact.removeprefix('pgbench ')}")
-    if workload.fillfactor != 100 and version.number < _FILLFACTOR_SINCE:
-        faults.add("fillfactor", f"pgbench {version} has no option -F")
     divides = workload.threads == 0 or workload.clients % workload.threads == 0
     if not divides and not has(version, "pgbench clients need not divide by threads"):
         faults.add(
