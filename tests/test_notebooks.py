@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ import nbformat
 import pytest
 
 from benchkit.experiment.ledger import read_record
+from benchkit.postgres import workplace
 from benchkit.present.notebooks import (
     NotebookInfo,
     check_agreement,
@@ -85,3 +91,35 @@ def check_hot_share(entries: list[dict[str, Any]]) -> None:
         table = entry["counters"]["tables"]["pgbench_branches"]
         share = table["n_tup_hot_upd"] / table["n_tup_upd"]
         assert share > 0.9 if entry["levels"]["updates"] == "HOT" else share < 0.005
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_leaves_nothing(tmp_path: Path) -> None:
+    """``kill -9`` of the command: the kernel ends, the next start sweeps and measures the rest."""
+    words = [sys.executable, "-m", "benchkit.cli", "run", "hot_update_benefit"]
+    words += ["--profile", "smoke", "-p", "duration_s=1", "-p", 'shared_buffers=["8MB","16MB"]']
+    environment = os.environ | {"BENCHKIT_RUNS": str(tmp_path)}
+    first = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (lines := finished_lines(tmp_path))[2:] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    lines = finished_lines(tmp_path)
+    assert len(lines) >= 3
+    subprocess.run(words, env=environment, check=True, timeout=300, capture_output=True)
+    after = finished_lines(tmp_path)
+    assert after[: len(lines)] == lines
+    keys = [json.loads(line)["key"] for line in after]
+    assert len(keys) == len(set(keys)) == 21
+    assert not workplace.processes_inside(workplace.home())
+    assert not list((workplace.home() / "instances").iterdir())
+    assert not list(Path(tempfile.gettempdir()).glob("benchkit-*"))
+
+
+def finished_lines(runs: Path) -> list[str]:
+    """The whole lines of the only ledger below a directory."""
+    ledgers = list(runs.glob("*/*/trials.jsonl"))
+    assert len(ledgers) <= 1
+    return ledgers[0].read_text("utf-8").splitlines() if ledgers else []

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from benchkit.errors import Fault, InputError
+from benchkit.postgres import workplace
 from benchkit.present.live import PROGRESS_FILE
 from benchkit.present.report import SKIPPED_TAG, quiet, read_notebook
 
@@ -110,10 +110,11 @@ def execute(
     Failure or None
         None if the last code cell ran to its end.
     """
-    with tempfile.TemporaryDirectory(prefix="benchkit-", ignore_cleanup_errors=True) as private:
-        log_path = Path(private) / "kernel.log"
+    # An instance, so that the kernel's sockets are swept at the next start if we are killed.
+    with workplace.Instance() as private:
+        log_path = private.directory / "kernel.log"
         try:
-            told = _told(Path(private) / "progress", progress)
+            told = _told(private.directory / "progress", progress)
             with told as told_path, quiet(), _kernel_options(log_path, told_path) as options:
                 if deadline is not None:
                     options["timeout_func"] = lambda cell: _remaining_s(deadline)
