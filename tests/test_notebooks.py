@@ -100,6 +100,7 @@ def test_a_killed_run_goes_on_and_leaves_nothing(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "benchkit.cli", "run", "hot_update_benefit"]
     words += ["--profile", "smoke", "-p", "duration_s=1", "-p", 'shared_buffers=["8MB","16MB"]']
     environment = os.environ | {"BENCHKIT_RUNS": str(tmp_path)}
+    before = what_is_there()
     first = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not (lines := finished_lines(tmp_path))[2:] and time.monotonic() < deadline:
@@ -113,9 +114,14 @@ def test_a_killed_run_goes_on_and_leaves_nothing(tmp_path: Path) -> None:
     assert after[: len(lines)] == lines
     keys = [json.loads(line)["key"] for line in after]
     assert len(keys) == len(set(keys)) == 21
-    assert not workplace.processes_inside(workplace.home())
-    assert not list((workplace.home() / "instances").iterdir())
-    assert not list(Path(tempfile.gettempdir()).glob("benchkit-*"))
+    assert what_is_there() <= before  # other tests' server may run beside this one
+
+
+def what_is_there() -> set[object]:
+    """The processes, instances and socket directories of benchkit's servers."""
+    home = workplace.home()
+    sockets = Path(tempfile.gettempdir()).glob("benchkit-*")
+    return {*workplace.processes_inside(home), *(home / "instances").iterdir(), *sockets}
 
 
 def finished_lines(runs: Path) -> list[str]:
