@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 
 from benchkit.experiment.ledger import read_record
@@ -118,10 +120,14 @@ def test_a_killed_run_goes_on_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def what_is_there() -> set[object]:
-    """The processes, instances and socket directories of benchkit's servers."""
+    """Where processes are, instances and socket directories of benchkit's servers."""
     home = workplace.home()
     sockets = Path(tempfile.gettempdir()).glob("benchkit-*")
-    return {*workplace.processes_inside(home), *(home / "instances").iterdir(), *sockets}
+    places = set()
+    for pid in workplace.processes_inside(home):
+        with contextlib.suppress(psutil.Error):
+            places.add(psutil.Process(pid).cwd())  # a server's workers come and go
+    return {*places, *(home / "instances").iterdir(), *sockets}
 
 
 def finished_lines(runs: Path) -> list[str]:
