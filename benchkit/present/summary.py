@@ -13,14 +13,13 @@ from benchkit.analysis.results import Comparison, Results
 from benchkit.analysis.stats import Estimate, format_ratio
 from benchkit.experiment.ledger import Record
 from benchkit.measure.checks import Finding
+from benchkit.present.notebooks import RUN_MIME as RUN_MIME
 from benchkit.present.notes import show_note
 from benchkit.present.tables import show_table
 from benchkit.units import show_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
-
-RUN_MIME = "application/vnd.benchkit.run+json"
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
