@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from benchkit import __version__
 from benchkit.errors import BenchkitError, BuildError, InputError, NotebookError
+
+_Command = TypeVar("_Command", bound=Callable[..., None])
 
 
 class _Group(click.Group):
@@ -71,10 +75,47 @@ def params(name: str) -> None:
         click.echo(f"    {parameter.meaning}{unit}")
 
 
+def _chosen(function: _Command) -> _Command:
+    """Add the options that choose parameters."""
+    for option in (
+        click.option("--profile", help="smoke, quick or paper; short for -p profile=..."),
+        click.option("-p", "assignments", multiple=True, metavar="NAME=VALUE", help="A parameter."),
+    ):
+        function = option(function)
+    return function
+
+
+def _values(path: Path, assignments: tuple[str, ...], profile: str | None) -> dict[str, object]:
+    from benchkit.present.notebooks import parse_assignments, read_parameters
+
+    chosen = [*assignments, *([f"profile={profile}"] if profile else [])]
+    return parse_assignments(chosen, read_parameters(path))
+
+
 @main.command()
 @click.argument("name")
-@click.option("-p", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
-@click.option("--profile", help="smoke, quick or paper; short for -p profile=...")
+@_chosen
+def check(name: str, assignments: tuple[str, ...], profile: str | None) -> None:
+    """Say what an experiment needs, and what would mislead; measure nothing."""
+    from benchkit.present.notebooks import find_notebook
+    from benchkit.present.preview import check_notebook
+
+    path = find_notebook(name)
+    click.echo(check_notebook(path, values=_values(path, assignments, profile)))
+
+
+@main.command()
+@click.argument("name")
+def new(name: str) -> None:
+    """Write a notebook of your own, from a template that runs."""
+    from benchkit.present.preview import new_notebook
+
+    click.echo(f"{new_notebook(name)}\nRun it: benchkit run {name} --profile smoke")
+
+
+@main.command()
+@click.argument("name")
+@_chosen
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The executed notebook.")
 @click.option("--timeout", "timeout_s", type=float, help="Stop after so many seconds.")
 def run(
@@ -85,16 +126,10 @@ def run(
     timeout_s: float | None,
 ) -> None:
     """Run an experiment and write its executed notebook and HTML report."""
-    from benchkit.present.notebooks import (
-        find_notebook,
-        parse_assignments,
-        read_parameters,
-        run_notebook,
-    )
+    from benchkit.present.notebooks import find_notebook, run_notebook
 
-    chosen = [*assignments, *([f"profile={profile}"] if profile else [])]
     path = find_notebook(name)
-    values = parse_assignments(chosen, read_parameters(path))
+    values = _values(path, assignments, profile)
     done = run_notebook(path, values=values, output=output, timeout_s=timeout_s)
     click.echo(f"notebook: {done.notebook}")
     click.echo(f"report:   {done.html}")

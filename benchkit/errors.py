@@ -111,14 +111,17 @@ class InputError(BenchkitError):
     ----------
     faults
         Every fault found, not only the first.
+    remark
+        What else a person should know to put them right.
     """
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[Fault], *, remark: str = "") -> None:
         self.faults = tuple(faults)
+        self.remark = remark
         count = len(self.faults)
         super().__init__(
-            "Nothing was started: " + (f"{count} faults." if count > 1 else "1 fault."),
-            evidence="\n".join(f"- {fault}" for fault in self.faults),
+            "This cannot be done: " + (f"{count} faults." if count > 1 else "1 fault."),
+            evidence="\n".join([*(f"- {fault}" for fault in self.faults), remark]),
         )
 
 

@@ -40,6 +40,6 @@ def test_builds_names_version_origin_and_client() -> None:
 def test_bad_input_is_one_message_and_exit_code_2(words: list[str], expected: str) -> None:
     code, text = run(*words)
     assert code == 2
-    assert text.startswith("benchkit: Nothing was started")
+    assert text.startswith("benchkit: This cannot be done")
     assert expected in text
     assert "Traceback" not in text

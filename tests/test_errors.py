@@ -76,8 +76,8 @@ def test_pickle_keeps_the_faults() -> None:
 
 def test_all_faults_are_in_the_message() -> None:
     error = InputError([Fault(where="scale", problem="is 0"), Fault(where="clients", problem="x")])
-    assert str(error) == "Nothing was started: 2 faults.\n  - scale: is 0\n  - clients: x"
-    assert str(InputError([Fault(where="a", problem="b")])).startswith("Nothing was started: 1 fau")
+    assert str(error) == "This cannot be done: 2 faults.\n  - scale: is 0\n  - clients: x"
+    assert str(InputError([Fault(where="a", problem="b")])).startswith("This cannot be done: 1 fau")
 
 
 def test_faults_are_collected_and_raised_once() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from benchkit.analysis.stats import Estimate, format_ratio
+from benchkit.analysis.stats import Estimate, t_quantile
 from benchkit.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def claims_table(claims: Sequence[Claim], *, twin: Estimate | None) -> pd.DataFr
             {
                 "Claim": claim.statement,
                 "Published": claim.published,
-                "Measured here": format_ratio(claim.estimate) if claim.estimate else None,
+                "Measured here": _as_ratio(claim.estimate) if claim.estimate else None,
                 "Verdict": "undecided" if doubted else verdict,
                 "Remark": "; ".join(filter(None, [doubt if doubted else "", claim.remark])),
             }
@@ -106,15 +106,23 @@ def claims_table(claims: Sequence[Claim], *, twin: Estimate | None) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
+def _as_ratio(estimate: Estimate) -> str:
+    """Write a ratio as published ones are written: 2.2, not +120 %."""
+    if estimate.ratio is None:
+        return "not measured"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.ratio:.3g} (no interval)"
+    digits = 3 if estimate.high < 10 else 1
+    return f"{estimate.ratio:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+
+
 def _among(claim: Claim, count: int) -> Claim:
     """Widen a claim's interval to that of one claim among several."""
     estimate = claim.estimate
     if estimate is None or estimate.ratio is None or estimate.low is None or not estimate.log_sd:
         return claim
-    from scipy.special import stdtrit
-
-    tail = (1 - estimate.confidence) / 2 / count
-    half_width = float(stdtrit(estimate.rounds - 1, 1 - tail)) * estimate.log_sd
+    error = (1 - estimate.confidence) / count
+    half_width = float(t_quantile(1 - error, estimate.rounds - 1)) * estimate.log_sd
     factor = math.exp(half_width / math.sqrt(estimate.rounds))
     low, high = estimate.ratio / factor, estimate.ratio * factor
     return replace(claim, estimate=replace(estimate, low=low, high=high))

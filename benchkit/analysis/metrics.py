@@ -50,9 +50,9 @@ def _ratio(above: float | None, below: float | None, factor: float = 1.0) -> flo
     return factor * above / below
 
 
-def _per_transaction(*names: str) -> Callable[[Entry], float | None]:
+def _per_transaction(*names: str, factor: float = 1.0) -> Callable[[Entry], float | None]:
     def read(entry: Entry) -> float | None:
-        return _ratio(_path(entry, "counters", *names), _path(entry, "result", "transactions"))
+        return _ratio(_path(entry, *names), _path(entry, "result", "transactions"), factor)
 
     return read
 
@@ -146,14 +146,14 @@ _METRICS = (
         name="wal_bytes_per_transaction",
         title="WAL",
         unit="bytes/transaction",
-        read=_per_transaction("wal", "bytes"),
+        read=_per_transaction("counters", "wal", "bytes"),
         digits=0,
     ),
     Metric(
         name="full_page_images_per_transaction",
         title="Full-page images",
         unit="per transaction",
-        read=_per_transaction("wal", "full_page_images"),
+        read=_per_transaction("counters", "wal", "full_page_images"),
         digits=3,
     ),
     Metric(
@@ -172,6 +172,34 @@ _METRICS = (
     ),
     Metric(name="dead_tuples", title="Dead tuples at the end", unit="", read=_dead, digits=0),
     Metric(name="buffer_hit_pct", title="Buffer hits", unit="% of accesses", read=_hit_share),
+    Metric(
+        name="buffer_reads_per_transaction",
+        title="Buffers read into shared_buffers",
+        unit="per transaction",
+        read=_per_transaction("counters", "database", "blks_read"),
+        digits=3,
+    ),
+    Metric(
+        name="evictions_per_transaction",
+        title="Buffers evicted",
+        unit="per transaction",
+        read=_per_transaction("counters", "buffers", "evicted"),
+        digits=3,
+    ),
+    Metric(
+        name="disk_read_kb_per_transaction",
+        title="Read from disk by the machine",
+        unit="kB/transaction",
+        read=_per_transaction("machine", "disk_read_bytes", factor=1 / 1024),
+        digits=2,
+    ),
+    Metric(
+        name="disk_written_kb_per_transaction",
+        title="Written to disk by the machine",
+        unit="kB/transaction",
+        read=_per_transaction("machine", "disk_written_bytes", factor=1 / 1024),
+        digits=2,
+    ),
     Metric(
         name="checkpoints",
         title="Checkpoints",

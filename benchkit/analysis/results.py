@@ -159,6 +159,15 @@ class Results:
         pair = [self.cells(**{**held, factor: label})[0] for label in (level, against)]
         return _paired(self.values(pair[0], metric), self.values(pair[1], metric))
 
+    def ratio_if_measured(
+        self, factor: str, level: Any, against: Any, *, metric: str = "tps", **where: Any
+    ) -> Estimate | None:
+        """Estimate a ratio as :meth:`ratio` does; None where no such cells were planned."""
+        asked = [(factor, level), (factor, against), *where.items()]
+        if not all(label_of(value) in self.factors.get(name, ()) for name, value in asked):
+            return None
+        return self.ratio(factor, level, against, metric=metric, **where)
+
     def twin(self, metric: str = "tps") -> Estimate | None:
         """Estimate the ratio of the twin to the baseline, which is identical to it."""
         for cell in self.record.specification["cells"]:

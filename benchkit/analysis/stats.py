@@ -1,8 +1,7 @@
 """How large a difference is, how sure that is, and what may be said of it.
 
 Cells of one round ran close together and in random order: what the host did to one of them it
-could as well have done to the other. Differences are therefore taken within a round, as ratios,
-and their spread over the rounds gives the interval. Functions of plain numbers, nothing else.
+could as well have done to the other. Differences are therefore taken within a round, as ratios.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def t_interval(samples: Floats, confidence: float = 0.95) -> tuple[Floats, Float
     count, mean = samples.shape[-1], samples.mean(axis=-1)
     error = samples.std(axis=-1, ddof=1) / math.sqrt(count)
     t = np.divide(np.abs(mean), error, out=np.where(mean == 0, 0.0, np.inf), where=error > 0)
-    return mean, _t_quantile(confidence, count - 1) * error, 2 * stdtr(count - 1, -t)
+    return mean, t_quantile(confidence, count - 1) * error, 2 * stdtr(count - 1, -t)
 
 
 def paired_ratio(treatment: Values, baseline: Values, *, confidence: float = 0.95) -> Estimate:
@@ -162,7 +161,7 @@ def rounds_needed(log_sd: float, target: float, *, confidence: float = 0.95) -> 
     import numpy as np
 
     rounds = np.arange(FEWEST_ROUNDS, MOST_ROUNDS + 1, dtype=float)
-    half_widths = _t_quantile(confidence, rounds - 1) * log_sd / np.sqrt(rounds)
+    half_widths = t_quantile(confidence, rounds - 1) * log_sd / np.sqrt(rounds)
     enough = rounds[half_widths <= target]
     return int(enough[0]) if enough.size and target > 0 else None
 
@@ -287,7 +286,8 @@ def _columns(**columns: Values) -> list[Floats]:
     return [np.asarray(values, dtype=float) for values in columns.values()]
 
 
-def _t_quantile(confidence: float, freedom: Floats | float) -> Floats:
+def t_quantile(confidence: float, freedom: Floats | float) -> Floats:
+    """How many standard errors the half width of a two-sided t interval has."""
     import numpy as np
     from scipy.special import stdtrit  # a third of the import time of scipy.stats
 
@@ -323,7 +323,7 @@ def _slope_half_width(residuals: Floats, spread: float, confidence: float) -> fl
     if effective <= 3:
         return None
     error = math.sqrt(squares / (effective - 2) / spread)
-    return float(_t_quantile(confidence, effective - 2)) * error
+    return float(t_quantile(confidence, effective - 2)) * error
 
 
 def _undecided(estimate: Estimate, p: float, margin: float) -> Verdict:
@@ -343,8 +343,8 @@ def _rounds_to_decide(estimate: Estimate, p: float, margin: float) -> int | None
     shift = abs(math.log(estimate.ratio))
     # What Holm multiplied the p-value by is asked of the interval as a smaller error.
     share = estimate.p_value / p if p > estimate.p_value else 1.0
-    adjusted, single = 1 - (1 - estimate.confidence) * share, estimate.confidence
+    adjusted, width = 1 - (1 - estimate.confidence) * share, math.log1p(margin) - shift
     leave_1 = rounds_needed(estimate.log_sd, shift, confidence=adjusted)
-    fit_margin = rounds_needed(estimate.log_sd, math.log1p(margin) - shift, confidence=single)
+    fit_margin = rounds_needed(estimate.log_sd, width, confidence=estimate.confidence)
     needed = min((n for n in (leave_1, fit_margin) if n is not None), default=None)
     return None if needed is None else max(1, needed - estimate.rounds)

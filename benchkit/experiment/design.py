@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import hashlib
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchkit.errors import BuildError, Faults
+from benchkit.experiment.ledger import project_root
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import builds
 from benchkit.postgres.builds import Build
 from benchkit.postgres.settings import catalogue, translate
-from benchkit.workload.pgbench import FIELDS
+from benchkit.workload.pgbench import FIELDS, Workload
+from benchkit.workload.scripts import is_file
 
 Levels = Mapping[str, Any] | Sequence[Any]
 TWIN = "twin"
@@ -27,7 +30,9 @@ RESERVED = frozenset(
     {
         "key", "position", "reason", "round", "status", "twin",
         "accounts_growth_mb", "branches_growth_mb", "buffer_hit_pct", "checkpoints",
-        "client_cpu_pct", "dead_tuples", "full_page_images_per_transaction", "hot_accounts_pct",
+        "buffer_reads_per_transaction", "client_cpu_pct", "dead_tuples",
+        "disk_read_kb_per_transaction", "disk_written_kb_per_transaction",
+        "evictions_per_transaction", "full_page_images_per_transaction", "hot_accounts_pct",
         "hot_branches_pct", "hot_tellers_pct", "latency_average_ms", "latency_stddev_ms", "tps",
         "wal_bytes_per_transaction",
         "epoch_s", "failed", "lag_ms", "latency_ms", "retried", "retries", "skipped", "time_s",
@@ -80,8 +85,15 @@ def digest(data: Mapping[str, Any]) -> str:
 
 
 def label_of(value: Any) -> str:
-    """Give the label of a level: a build's version, else the value's text."""
+    """Give the label of a level: a build's version, a mix as pgbench has it, else its text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}@{label_of(item)}" for name, item in value.items())
     return value.label if isinstance(value, Build) else str(value)
+
+
+def _is_group(name: str, value: Any) -> bool:
+    """Tell whether a level sets several things; a mapping of scripts is the one value of a mix."""
+    return isinstance(value, Mapping) and name != "script"
 
 
 def labelled(name: str, levels: Levels, faults: Faults) -> dict[str, Any]:
@@ -153,13 +165,14 @@ def check_names(
 def apply_level(request: TrialRequest, name: str, value: Any, faults: Faults) -> TrialRequest:
     """Put one level into a request.
 
-    What a factor is follows from its name and its value: ``build``; a field of the workload; a
-    mapping (a named group of settings and workload fields); a setting of the build; or, for any
+    What a factor is follows from its name and its value: ``build``; a field of the workload (a
+    mapping for ``script`` is a mix of scripts); any other mapping, a named group of settings and
+    workload fields; a setting of the build; or, for any
     other name with texts as levels, SQL run after loading. None leaves all as it is.
     """
     if value is None:
         return request
-    if isinstance(value, Mapping):
+    if _is_group(name, value):
         for inner, item in value.items():
             request = apply_level(request, inner, item, faults)
         return request
@@ -215,7 +228,8 @@ def make_cells(
             base, {k: v for k, v in values.items() if k not in unknown}, texts, faults
         )
         settings, notes = translate(request.settings, request.build)
-        request = dataclasses.replace(request, settings=settings)
+        workload = _with_notebook_scripts(request.workload)
+        request = dataclasses.replace(request, settings=settings, workload=workload)
         cells.append(Cell(levels=labels, request=request, notes=tuple(notes)))
     return [*cells, *_twin(cells, baseline, faults)]
 
@@ -224,7 +238,7 @@ def _with_levels(
     request: TrialRequest, values: Mapping[str, Any], texts: set[str], faults: Faults
 ) -> TrialRequest:
     # A factor that is one setting wins over a group that holds it too.
-    for name in sorted(values, key=lambda name: not isinstance(values[name], Mapping)):
+    for name in sorted(values, key=lambda name: not _is_group(name, values[name])):
         value = values[name]
         if name in texts:
             statements = [value] if isinstance(value, str) else list(value or [])
@@ -233,6 +247,25 @@ def _with_levels(
         else:
             request = apply_level(request, name, value, faults)
     return request
+
+
+def _with_notebook_scripts(workload: Workload) -> Workload:
+    """Read the scripts that are not in the working directory but beside the notebooks.
+
+    The working directory is the notebook's in JupyterLab and the caller's under papermill. The name
+    of a script stays as it is given, so that both are the same experiment.
+    """
+    root = project_root()
+    if root is None or not isinstance(workload.script, str | Mapping):
+        return workload
+    texts = dict(workload.script_texts)
+    for script in workload.scripts:
+        name, place = str(script.name), root / "notebooks"
+        if not (script.builtin or name in texts or is_file(name)) and is_file(name, place):
+            # What cannot be read is no script; the check says so.
+            with contextlib.suppress(OSError, UnicodeError):
+                texts[name] = (place / name).read_text("utf-8")
+    return dataclasses.replace(workload, script_texts=texts)
 
 
 def _find_builds(named: dict[str, dict[str, Any]], faults: Faults) -> list[Build]:
@@ -254,7 +287,7 @@ def _unknown_factors(
     unknown = set()
     accepted = {"build", *FIELDS, *known}
     for name, levels in named.items():
-        grouped = all(value is None or isinstance(value, Mapping) for value in levels.values())
+        grouped = all(value is None or _is_group(name, value) for value in levels.values())
         if grouped or name.lower() in accepted or "." in name:
             continue
         near = difflib.get_close_matches(name.lower(), accepted, n=1, cutoff=0.85)
@@ -268,7 +301,7 @@ def _check_groups(named: Mapping[str, Mapping[str, Any]], faults: Faults) -> Non
     """Check that no two groups set the same thing: the one would silently win."""
     owners: dict[str, str] = {}
     for name, levels in named.items():
-        groups = [value for value in levels.values() if isinstance(value, Mapping)]
+        groups = [value for value in levels.values() if _is_group(name, value)]
         for inner in sorted({key.lower() for group in groups for key in group}):
             if owners.setdefault(inner, name) != name:
                 faults.add("factors", f"{owners[inner]} and {name} both set {inner}")

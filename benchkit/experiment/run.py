@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchkit import __version__
-from benchkit.errors import BuildError, BusyError, Faults, InputError
+from benchkit.errors import BenchkitError, BuildError, BusyError, Faults, InputError
 from benchkit.experiment.design import (
     Cell,
     Levels,
@@ -25,13 +27,16 @@ from benchkit.experiment.watch import Standing as Standing
 from benchkit.experiment.watch import Watch as Watch
 from benchkit.experiment.watch import print_lines as print_lines
 from benchkit.measure import host
-from benchkit.measure.checks import Finding, check_requests, preflight
+from benchkit.measure.checks import check_requests, preflight
+from benchkit.measure.finding import Finding
 from benchkit.measure.gates import Limits
+from benchkit.measure.needs import REFERENCE_TPS, Needs, check_memory, needs_of
 from benchkit.measure.trial import Trial, TrialRequest, measure
 from benchkit.postgres import builds, workplace
 from benchkit.postgres.builds import Build
 from benchkit.postgres.settings import Value
-from benchkit.units import show_duration
+from benchkit.units import show_bytes
+from benchkit.workload.disk import free_bytes
 from benchkit.workload.pgbench import Workload
 
 
@@ -107,7 +112,8 @@ class Experiment:
             check_requests([cell.request for cell in cells], assertions=allow_assertions)
         except InputError as error:
             faults.extend(error)
-        faults.raise_any()
+        if faults.found:
+            raise InputError(faults.found, remark=_needs_words(cells, rounds))
         cores = host.usable_cores()
         self.cells = [_settled(cell, cores) for cell in cells]
         self.factors = {name: _levels_of(self.cells, name) for name in factors}
@@ -115,7 +121,9 @@ class Experiment:
     def check(self) -> list[Finding]:
         """List what may make these numbers wrong, worst first. Starts nothing."""
         translated = dict.fromkeys(note for cell in self.cells for note in cell.notes)
-        return preflight([cell.request for cell in self.cells]) + [
+        requests = [cell.request for cell in self.cells]
+        machine = host.fingerprint(workplace.home())
+        return [*check_memory(self.needs(), machine), *preflight(requests)] + [
             Finding(
                 severity="info",
                 name="setting translated",
@@ -126,24 +134,20 @@ class Experiment:
         ]
 
     def describe(self) -> str:
-        """Say in a few words what will be measured, and how long it will take."""
-        trials = len(self.cells) * self.rounds
-        words = f"{trials} trials: {self.rounds} rounds of {len(self.cells)} cells, one the twin"
-        if any(cell.request.workload.transactions for cell in self.cells):
-            return f"{words}; how long a trial of so many transactions takes is not known before"
-        return f"{words}; about {show_duration(self.expected_s)}"
+        """Say in a few words what will be measured, and what that takes."""
+        needs = self.needs()
+        memory = show_bytes(needs.memory_bytes)
+        free, has = free_bytes(workplace.home()), psutil.virtual_memory().total
+        return (
+            f"{needs.trials} trials: {self.rounds} rounds of {len(self.cells)} cells, one the twin."
+            f"\nTime: {needs.duration_words}."
+            f"\nDisk: {show_bytes(needs.disk_bytes)} of {show_bytes(free)} that are free."
+            f"\nMemory: {memory} of {show_bytes(has)}, beside the page cache."
+        )
 
-    @property
-    def expected_s(self) -> float:
-        """About how long a whole run takes, in seconds, without the first loading of clusters."""
-        each = [
-            cell.request.workload.duration_s
-            + cell.request.workload.warm_up_s
-            + 0.5
-            + cell.request.workload.database_bytes / (400 * 1024**2)
-            for cell in self.cells
-        ]
-        return sum(each) * self.rounds
+    def needs(self) -> Needs:
+        """Work out the disk, memory and time that a whole run takes."""
+        return needs_of([cell.request for cell in self.cells], self.rounds)
 
     def run(self, *, watch: Watch | None = None, fresh: bool = False) -> Record:
         """Measure every trial that is not recorded yet.
@@ -243,6 +247,14 @@ def _base_request(
     return TrialRequest(build=found[0], client=found[1], workload=Workload())
 
 
+def _needs_words(cells: Sequence[Cell], rounds: int) -> str:
+    """Say what a refused experiment would take, where that can be said."""
+    try:
+        return f"The whole experiment needs: {needs_of([c.request for c in cells], rounds).text}."
+    except (TypeError, ValueError, ArithmeticError, BenchkitError):
+        return ""  # the values that were refused give no sum
+
+
 def _settled(cell: Cell, cores: int) -> Cell:
     request = cell.request
     workload = request.workload.settled(request.client, cores)
@@ -298,7 +310,8 @@ class _Runner:
     def _tell(self, event: str, **more: Any) -> None:
         record = self.ledger.record
         missing = record.planned - len(record.entries)
-        each_s = self.experiment.expected_s / max(record.planned, 1)
+        needs = self.experiment.needs()
+        each_s = (needs.duration_s + needs.transactions / REFERENCE_TPS) / max(needs.trials, 1)
         if self.spent_s:
             # The first trials load their clusters: the median forgets them.
             each_s = sorted(self.spent_s)[len(self.spent_s) // 2]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from benchkit.errors import Faults, ServerError
 from benchkit.measure import host
+from benchkit.measure.alike import differences_of_builds
 from benchkit.measure.cache import can_prewarm
+from benchkit.measure.finding import Finding as Finding
+from benchkit.measure.needs import loaded_for
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import workplace
 from benchkit.postgres.cluster import initdb_options
@@ -17,7 +19,7 @@ from benchkit.postgres.settings import check_settings, text_of
 from benchkit.postgres.versions import has
 from benchkit.units import TIME_US, parse_quantity
 from benchkit.workload.disk import check_disk
-from benchkit.workload.pgbench import Workload, check_workload
+from benchkit.workload.pgbench import check_workload
 
 # What a server saves that has it off, and others cannot.
 _COSTS_OF_OFF = {
@@ -29,27 +31,6 @@ _COSTS_OF_OFF = {
 # Of every version from 8.2 on, and the switches above are on. `postgres --describe-config` cannot
 # tell: it prints its table before the defaults are filled in, 0 for max_connections.
 _DEFAULTS = {"max_connections": "100", "checkpoint_timeout": "5min"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that may mislead.
-
-    Attributes
-    ----------
-    severity
-        ``bad``: the numbers will not mean what they seem to; ``warning``: they may not;
-        ``info``: good to know.
-    evidence
-        What was seen.
-    fix
-        What to do about it.
-    """
-
-    severity: str
-    name: str
-    evidence: str
-    fix: str
 
 
 def check_requests(requests: Sequence[TrialRequest], *, assertions: bool) -> None:
@@ -75,18 +56,8 @@ def check_requests(requests: Sequence[TrialRequest], *, assertions: bool) -> Non
                 faults.add(fault.where, fault.problem)
         sized += [] if {fault.where for fault in own.found} & {"scale", "fillfactor"} else [request]
     if sized:
-        check_disk(_loaded_for(sized), workplace.home(), faults)
+        check_disk(loaded_for(sized), workplace.home(), faults)
     faults.raise_any()
-
-
-def _loaded_for(requests: Sequence[TrialRequest]) -> list[Workload]:
-    """List a workload for each loaded cluster: one by build, scale and fillfactor, and by SQL."""
-    clusters = {
-        (build.fingerprint, workload.scale, workload.fillfactor, sql): workload
-        for build, workload, asked in ((r.build, r.workload, r.sql) for r in requests)
-        for sql in ((), asked)
-    }
-    return list(clusters.values())
 
 
 def _check_build(request: TrialRequest, faults: Faults, *, assertions: bool) -> None:
@@ -120,11 +91,12 @@ def _check_connections(request: TrialRequest, faults: Faults) -> None:
     if type(clients) is not int:
         return  # said already, with the types
     allowed = _setting(request, "max_connections")
-    # One more is benchkit's own; pgbench connects as a superuser, so reserved ones are open to it.
-    if allowed.isdigit() and clients + 1 > int(allowed):
+    # Two are benchkit's own: one to count, one to sample waits. pgbench connects as a superuser, so
+    # that reserved ones are open to it.
+    if allowed.isdigit() and clients + 2 > int(allowed):
         faults.add(
             "clients",
-            f"{clients} clients and benchkit's own connection exceed max_connections={allowed}; "
+            f"{clients} clients and benchkit's two connections exceed max_connections={allowed}; "
             f"set max_connections to {clients + 10}",
         )
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -150,6 +122,7 @@ def preflight(requests: Sequence[TrialRequest]) -> list[Finding]:
                 if finding not in seen:
                     seen.add(finding)
                     findings.append(finding)
+    findings += differences_of_builds(request.build for request in requests)
     findings += _others(host.other_postgres(place))
     order = {"bad": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: order[finding.severity])
@@ -167,7 +140,7 @@ def _others(running: Iterable[str]) -> Iterator[Finding]:
 
 def _scale_below_clients(request: TrialRequest) -> Iterator[Finding]:
     workload = request.workload
-    if workload.script == "tpcb-like" and workload.clients > workload.scale:
+    if workload.uses("tpcb-like") and workload.clients > workload.scale:
         yield Finding(
             severity="warning",
             name="scale below clients",
@@ -188,6 +161,18 @@ def _short_run(request: TrialRequest) -> Iterator[Finding]:
             evidence=f"{workload.duration_s} s against checkpoint_timeout={cycle_s:.0f} s: what "
             "checkpoints cost is not in the numbers",
             fix="longer runs, if that cost belongs to the question",
+        )
+
+
+def _cold_and_warm(request: TrialRequest) -> Iterator[Finding]:
+    workload = request.workload
+    if workload.cache == "cold" and workload.warm_up_s:
+        yield Finding(
+            severity="warning",
+            name="a cold cache that is warmed up",
+            evidence=f"the cache is dropped, then {workload.warm_up_s} s of warm-up fill it again",
+            fix="cache='uncached' keeps the tables out of the page cache all through the run; or "
+            "no warm-up",
         )
 
 
@@ -288,6 +273,7 @@ _REQUEST_CHECKS: tuple[Callable[[TrialRequest], Iterator[Finding]], ...] = (
     _unsafe_settings,
     _assertions,
     _scale_below_clients,
+    _cold_and_warm,
     _client_version,
     _short_run,
 )

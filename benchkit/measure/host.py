@@ -89,12 +89,11 @@ def _memory(root: Path) -> dict[str, object]:
 
 
 def _system(root: Path) -> dict[str, object]:
-    name, version = _operating_system()
     flags = _cpu_line(root, "flags")  # only x86 says whether there is a hypervisor
     return {
         "kernel": f"{platform.system()} {platform.release()}",
-        "os_name": name,
-        "os_version": version,
+        **dict(zip(("os_name", "os_version"), _operating_system(), strict=True)),
+        "libc": " ".join(platform.libc_ver()).strip() or None,
         "python_version": platform.python_version(),
         "clock_source": _text(root, _CLOCK),
         "hypervisor": None if flags is None else "hypervisor" in flags.split(),

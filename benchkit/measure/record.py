@@ -2,7 +2,7 @@
 
 Format of a record (``record_version``):
 
-1. First version.
+1. First version. ``waits`` and ``machine`` came later: records from before are without them.
 """
 
 from __future__ import annotations
@@ -84,6 +84,13 @@ class Trial:
         The same of the warm-up run, None without one.
     counters
         What the server counted during the measured run, see `benchkit.measure.counters`.
+    waits
+        What the sessions waited for during the measured run: ``interval_s``, ``looks``,
+        ``events`` (sessions seen by wait event; None where nothing was seen) and ``reason``, see
+        `benchkit.measure.waits`.
+    machine
+        What the whole machine did meanwhile: ``disk_read_bytes``, ``disk_written_bytes`` (None
+        where unknown) and ``reason``.
     host
         Host name, boot and load when the trial began.
     progress
@@ -102,6 +109,8 @@ class Trial:
     result: Mapping[str, Any] = field(default_factory=dict)
     warm_up: Mapping[str, Any] | None = None
     counters: Mapping[str, Any] = field(default_factory=dict)
+    waits: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
     progress: tuple[Progress, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)

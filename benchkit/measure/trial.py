@@ -2,7 +2,7 @@
 
 The steps, in order: the machine's lock; a cluster cloned from its template and synced; settings
 written, the server started, every setting read back; the cache as asked; checkpoint; warm-up;
-counters; the measured run; counters again; the gates; stop; remove.
+counters; the measured run, with its waits sampled; counters again; the gates; stop; remove.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from benchkit.errors import BenchkitError
 from benchkit.measure import cache, counters, host
 from benchkit.measure.gates import Evidence, closed_gates
 from benchkit.measure.record import Trial, TrialRequest
+from benchkit.measure.waits import DiskCounter, WaitSampler
 from benchkit.postgres import workplace
 from benchkit.postgres.server import Server, log_errors
 from benchkit.workload.pgbench import tables
@@ -150,15 +151,14 @@ class _Course:
             with self.step("prepare"):
                 scale = self._prepare(server, connection)
                 effective = server.changed_settings()
-            warm_up = self._warm_up(server)
+            warm_up = self._warm_up(server, connection)
             with self.step("counters before"):
                 # What vacuum, checkpoint and warm-up did may still be on its way to the counters.
                 counters.flush_statistics(connection)
                 before = counters.read_counters(connection)
             log_before = len(server.process.log())
             clock = time.time() - time.monotonic()
-            with self.step("run"):
-                run = self._run(server, "run", None, self.on_progress)
+            run, waits, machine = self._measured_run(server, connection)
             jump_s = time.time() - time.monotonic() - clock
             with self.step("counters after"):
                 counted = self._count(connection, before, run)
@@ -184,6 +184,8 @@ class _Course:
             result=_result(run, self.request),
             warm_up=None if warm_up is None else _result(warm_up, self.request),
             counters=counted,
+            waits=waits,
+            machine=machine,
             host=self.host,
             progress=tuple(run.progress),
             texts=self.texts,
@@ -197,32 +199,48 @@ class _Course:
             cache.prewarm(connection, server.build.version)
         scale = count_rows(connection, names["branches"])
         connection.execute("CHECKPOINT")
-        if self.request.workload.cache == "cold":
+        if self.request.workload.cache in ("cold", "uncached"):
             cache.drop_from_page_cache(server.data_dir)
         return scale
 
-    def _warm_up(self, server: Server) -> Run | None:
-        if not self.request.workload.warm_up_s:
+    def _warm_up(self, server: Server, connection: Connection) -> Run | None:
+        duration_s = self.request.workload.warm_up_s
+        if not duration_s:
             return None
         with self.step("warm-up"):
-            return self._run(server, "warm-up", self.request.workload.warm_up_s, None)
+            return self._run(server, connection, "warm-up", duration_s=duration_s)
+
+    def _measured_run(
+        self, server: Server, connection: Connection
+    ) -> tuple[Run, dict[str, Any], dict[str, Any]]:
+        """Run with the waits sampled and the disk counted; the sampler has left at the end."""
+        # To another database than the measured one, whose transactions are counted.
+        sampler = WaitSampler(lambda: server.connect("template1"), server.build.version)
+        with sampler, self.step("run"), DiskCounter() as disk:
+            run = self._run(server, connection, "run", on_progress=self.on_progress)
+        return run, sampler.record(), disk.record()
 
     def _run(
         self,
         server: Server,
+        connection: Connection,
         name: str,
-        duration_s: int | None,
-        on_progress: Callable[[Progress], None] | None,
+        *,
+        duration_s: int | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
     ) -> Run:
         number = len(list(server.instance.directory.glob(f"{name}-*")))
-        run = run_pgbench(
-            self.request.workload,
-            self.request.client,
-            host=server.host,
-            directory=server.instance.make_directory(f"{name}-{number}"),
-            duration_s=duration_s,
-            on_progress=on_progress,
-        )
+        with contextlib.ExitStack() as stack:
+            if self.request.workload.cache == "uncached":
+                stack.enter_context(cache.kept_uncached(connection, server.data_dir))
+            run = run_pgbench(
+                self.request.workload,
+                self.request.client,
+                host=server.host,
+                directory=server.instance.make_directory(f"{name}-{number}"),
+                duration_s=duration_s,
+                on_progress=on_progress,
+            )
         self.texts[f"{name}.stdout.txt"], self.texts[f"{name}.stderr.txt"] = run.stdout, run.stderr
         return run
 

@@ -252,6 +252,29 @@ def newest_client() -> Build:
     return max(with_client, key=lambda build: build.pgbench.number if build.pgbench else 0)
 
 
+def fair_builds() -> list[Build]:
+    """Choose the builds to compare where none is named, newest first.
+
+    A difference between builds of two builders may be one of compilers and flags. So: from the
+    builder with the most major versions (of those, with the newest), the newest and the oldest.
+    Where no builder has two, the newest build alone.
+
+    Raises
+    ------
+    BuildError
+        There is no build that can be measured.
+    """
+    groups: dict[str, dict[str, Build]] = {}
+    for build in discover():
+        if build.pgbench and not build.assertions:
+            groups.setdefault(build.origin, {}).setdefault(build.version.major, build)
+    largest = max(groups.values(), key=len, default={})
+    if len(largest) < 2:
+        return [find()]
+    chosen = sorted(largest.values(), key=lambda build: build.version.number)
+    return [chosen[-1], chosen[0]]
+
+
 @functools.cache
 def reachable(build: Build) -> Build:
     """Give a build that the unprivileged account can execute: itself, or a copy.

@@ -105,6 +105,8 @@ FACTS = {
     "pgbench --random-seed": Fact(since=110000, source="release notes 11"),
     "pgbench exit code 2": Fact(since=120000, source="commit 5b75a4f826"),
     "pgbench_ prefix of table names": Fact(since=80400, source="release notes 8.4"),
+    "pg_stat_activity.state": Fact(since=90200, source="release notes 9.2"),
+    "pg_stat_activity.wait_event": Fact(since=90600, source="release notes 9.6"),
     "wal_level": Fact(since=90000, source="release notes 9.0"),
     "wal_level = minimal needs max_wal_senders = 0": Fact(since=100000, source="postmaster.c 10"),
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from benchkit.errors import BenchkitError, Fault, Faults, InputError, NotebookError
+from benchkit.experiment.embedded import RUN_MIME
 from benchkit.experiment.ledger import runs_dir, write_synced
 from benchkit.present.execution import BAD_INPUT, INTERRUPTED, Failure, execute, own_kernel
 from benchkit.present.parameters import (
@@ -49,9 +50,6 @@ __all__ = [
     "read_parameters",
     "run_notebook",
 ]
-
-# An output of this type, {"run_dir": "..."}, says where the run's data lie: the report goes there.
-RUN_MIME = "application/vnd.benchkit.run+json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +176,11 @@ def run_notebook(
     """
     started = time.monotonic()
     path = find_notebook(name_or_path)
-    checked, kernel = _check(path, values, output, timeout_s)
+    checked, kernel = check_request(path, values, output, timeout_s)
     with quiet():
         check_agreement(path)
         working_path = _working_path(path, output)
-        _prepare(path, working_path)
+        prepare(path, working_path)
     failure = execute(
         working_path,
         values=checked,
@@ -211,6 +209,7 @@ def find_notebook(name_or_path: str | Path) -> Path:
             return path
         raise InputError([Fault(where="notebook", problem=f"there is no file {path}")])
     known = {info.name: info.path for info in list_notebooks()}
+    known |= {own.stem: own for own in Path.cwd().glob("*.ipynb")}
     if path.name not in known:
         faults = Faults()
         faults.unknown("notebook", path.name, known, kind="notebook")
@@ -218,8 +217,11 @@ def find_notebook(name_or_path: str | Path) -> Path:
     return known[path.name]
 
 
-def _check(
-    path: Path, values: Mapping[str, object], output: Path | None, timeout_s: float | None
+def check_request(
+    path: Path,
+    values: Mapping[str, object],
+    output: Path | None = None,
+    timeout_s: float | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Check all that was asked for at once; give the plain values and the kernel's name."""
     faults = Faults()
@@ -252,7 +254,7 @@ def _working_path(path: Path, output: Path | None) -> Path:
     return directory / f".{path.stem}.{secrets.token_hex(4)}.ipynb"
 
 
-def _prepare(path: Path, working_path: Path) -> None:
+def prepare(path: Path, working_path: Path) -> None:
     """Write the notebook as it is to be run: without traces of earlier runs or other machines."""
     import nbformat
 

@@ -310,3 +310,30 @@ def _is_missing(value: object) -> bool:
 def _sentences(notes: str | Sequence[str]) -> list[str]:
     listed = [notes] if isinstance(notes, str) else list(notes)
     return [note.strip() for note in listed if note.strip()]
+
+
+def show_pivot(
+    frame: pd.DataFrame, *, rows: str, columns: str, value: str, caption: str, digits: int = 0
+) -> None:
+    """Show one figure of a tidy table in the published form: one factor down, one across.
+
+    Parameters
+    ----------
+    frame
+        Measured (:func:`~benchkit.analysis.tables.means`) or published.
+    rows, columns, value
+        Columns of `frame`.
+    digits
+        After the point.
+
+    Raises
+    ------
+    InputError
+        An unknown column, or two values for one place.
+    """
+    from benchkit.analysis.tables import pivot
+
+    wide = pivot(frame, rows=rows, columns=columns, value=value)
+    wide.columns = [f"{columns} {label}" for label in wide.columns]
+    formats: dict[str, Format] = dict.fromkeys(wide.columns, f",.{digits}f")
+    show_table(wide, caption=caption, formats=formats)

@@ -6,18 +6,27 @@ import dataclasses
 import math
 import re
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from benchkit.errors import Faults, nearest
+from benchkit.errors import Faults
 from benchkit.postgres.account import account
 from benchkit.postgres.builds import Build, reachable
 from benchkit.postgres.versions import Version, has
+from benchkit.workload.scripts import (
+    Script,
+    check_mix,
+    check_scripts,
+    own_texts,
+    place_scripts,
+    script_arguments,
+    scripts_of,
+)
 
-BUILTINS = {"tpcb-like": [], "simple-update": ["-N"], "select-only": ["-S"]}
 PROTOCOLS = ("simple", "extended", "prepared")
-CACHES = ("cloned", "cold", "prewarmed")
+CACHES = ("cloned", "cold", "uncached", "prewarmed")
 # pgbench/README: one unit of scale is 100,000 accounts; measured 15 MB with its index on 8.2 to 18.
 BYTES_PER_SCALE = 16 * 1024**2
 SCALE_OF_32_BITS = 21474  # account ids up to 2^31; pgbench has 64 bits from 9.3 on
@@ -36,7 +45,9 @@ class Workload:
     Attributes
     ----------
     script
-        ``tpcb-like``, ``simple-update``, ``select-only``, or the path of a script.
+        ``tpcb-like``, ``simple-update``, ``select-only``, or the path of a script. Several run in
+        turn, at random: ``{"select-only": 9, "tpcb-like": 1, "mine.sql": 2}`` gives each script's
+        weight, a whole number (9.6 on). A script of weight 0 never runs.
     scale
         Scale factor of the tables: 100,000 accounts, about 15 MB, for each unit.
     clients
@@ -64,18 +75,21 @@ class Workload:
         Of the tables, in per cent, when they are loaded.
     cache
         ``cloned``: shared_buffers empty, files in the page cache as the clone left them;
-        ``cold``: the page cache dropped too; ``prewarmed``: tables and indexes read first.
+        ``cold``: the page cache dropped too; ``uncached``: dropped several times a second,
+        so that it behaves as a database larger than memory does; ``prewarmed``: tables and indexes
+        read first.
     seed
         Of pgbench's random numbers (11 on); 0 leaves it to pgbench.
     time_limit_s
         When the watchdog ends a run that does not end; 0 is the duration plus a minute, or six
         hours for a run by transactions.
-    script_text
-        Filled in by :meth:`settled`: the script of a path as it was then, so that a file that is
-        edited meanwhile does not make two workloads of one.
+    script_texts
+        Path -> text, filled in by :meth:`settled`: the scripts that are files as they were then, so
+        that a file that is edited meanwhile does not make two workloads of one.
     """
 
-    script: str = "tpcb-like"
+    # A mapping has no hash; equal workloads have equal hashes without it.
+    script: str | Mapping[str, int] = field(default="tpcb-like", hash=False)
     scale: int = 10
     clients: int = 1
     threads: int = 0
@@ -91,7 +105,7 @@ class Workload:
     cache: str = "cloned"
     seed: int = 0
     time_limit_s: float = 0
-    script_text: str = ""
+    script_texts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def limit_s(self) -> float:
@@ -99,21 +113,21 @@ class Workload:
         return self.time_limit_s or (self.duration_s + 60 if self.duration_s else 6 * 3600)
 
     @property
-    def builtin(self) -> bool:
-        """Whether the script is one of pgbench's own."""
-        return self.script in BUILTINS
+    def scripts(self) -> tuple[Script, ...]:
+        """The scripts with their weights, in the order in which pgbench numbers them from 0."""
+        return scripts_of(self.script)
+
+    def uses(self, name: str) -> bool:
+        """Tell whether a script, built in or a path, is run: alone or in a mix."""
+        return any(script.name == name and script.weight > 0 for script in self.scripts)
 
     @property
     def database_bytes(self) -> int:
         """About how large the loaded database is, in bytes."""
         return self.scale * BYTES_PER_SCALE * 100 // self.fillfactor
 
-    def script_source(self) -> str:
-        """Give the text of a script that is not built in."""
-        return self.script_text or Path(self.script).read_text("utf-8")
-
     def settled(self, client: Build, usable_cores: int) -> Workload:
-        """Give the workload with threads decided for a client, and its script read."""
+        """Give the workload with threads decided for a client, and its scripts read."""
         if not has(_client(client), "pgbench -j"):
             threads = 1
         elif self.threads:
@@ -122,12 +136,17 @@ class Workload:
             threads = max(1, min(self.clients, usable_cores // 2))
             if not has(_client(client), "pgbench clients need not divide by threads"):
                 threads = max(n for n in range(1, threads + 1) if self.clients % n == 0)
-        text = "" if self.builtin else self.script_source()
-        return dataclasses.replace(self, threads=threads, script_text=text)
+        return dataclasses.replace(self._plain(), threads=threads)
+
+    def _plain(self) -> Workload:
+        """Give the workload with its scripts read, and with mappings of its own."""
+        script = self.script if isinstance(self.script, str) else dict(self.script)
+        texts = own_texts(self.scripts, self.script_texts)
+        return dataclasses.replace(self, script=script, script_texts=texts)
 
 
-FIELDS: dict[str, type] = {
-    name: kind for name, kind in get_type_hints(Workload).items() if name != "script_text"
+FIELDS: dict[str, Any] = {
+    name: kind for name, kind in get_type_hints(Workload).items() if name != "script_texts"
 }
 
 
@@ -144,17 +163,21 @@ def check_workload(workload: Workload, client: Build, faults: Faults) -> None:
     if client.pgbench is None:
         faults.add("client", f"PostgreSQL {client.version} in {client.bin_dir} has no pgbench")
         return
-    if mistyped:
-        return
-    _check_client(workload, client.pgbench, faults)
-    if not workload.builtin:
-        _check_script(workload, client, faults)
+    if not mistyped:
+        _check_client(workload, client.pgbench, faults)
+    if "script" not in mistyped:
+        texts = check_scripts(workload.scripts, workload.script_texts, client.pgbench, faults)
+        protocol = workload.protocol if workload.protocol in PROTOCOLS else "simple"
+        for name, text in texts.items():
+            _check_syntax(name, text, protocol, client, faults)
 
 
 def _check_types(workload: Workload, faults: Faults) -> set[str]:
     """Note the values of a wrong type, and give their names."""
-    mistyped = set()
+    mistyped = set() if check_mix(workload.script, faults) else {"script"}
     for name, kind in FIELDS.items():
+        if name == "script":
+            continue
         value = getattr(workload, name)
         accepted = (int, float) if kind is float else kind
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
@@ -220,33 +243,16 @@ def _check_client(workload: Workload, version: Version, faults: Faults) -> None:
         )
 
 
-def _check_script(workload: Workload, client: Build, faults: Faults) -> None:
-    """Let pgbench read the script: it does so before it connects, here to nowhere."""
-    path = Path(workload.script)
-    if not path.is_file():
-        names = nearest(workload.script, BUILTINS)
-        faults.add("script", f"{workload.script!r} is neither a built-in script nor a file{names}")
-        return
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeError) as error:
-        faults.add("script", f"{workload.script} cannot be read as UTF-8: {error}")
-        return
+def _check_syntax(name: str, text: str, protocol: str, client: Build, faults: Faults) -> None:
+    """Let pgbench read a script: it does so before it connects, here to nowhere."""
+    alone = Workload(script=name, protocol=protocol, transactions=1)
     with tempfile.TemporaryDirectory(prefix="benchkit-") as place:
-        copy = place_script(text, Path(place))
         account().own(Path(place))
-        command = pgbench_arguments(workload, _client(client), host=place, script=copy)
+        placed = place_scripts({name: text}, Path(place))
+        command = pgbench_arguments(alone, _client(client), host=place, placed=placed)
         done = reachable(client).run("pgbench", *command, directory=Path(place), timeout_s=60)
     if not _NO_SERVER.search(done.stderr):
-        faults.add("script", f"pgbench {client.pgbench} refuses it:\n{done.stderr.strip()}")
-
-
-def place_script(text: str, directory: Path) -> Path:
-    """Put a script where the account that runs pgbench can read it."""
-    path = directory / "script.sql"
-    path.write_text(text, encoding="utf-8")
-    account().own(path)
-    return path
+        faults.add("script", f"pgbench {client.pgbench} refuses {name}:\n{done.stderr.strip()}")
 
 
 def pgbench_arguments(
@@ -254,7 +260,7 @@ def pgbench_arguments(
     version: Version,
     *,
     host: str,
-    script: Path | None = None,
+    placed: Mapping[str, Path] | None = None,
     duration_s: int | None = None,
     progress: bool = True,
     user: str = "postgres",
@@ -267,8 +273,9 @@ def pgbench_arguments(
     ----------
     workload
         With the number of threads settled.
-    script
-        The file of a script that is not built in.
+    placed
+        Path of each script that is not built in -> the file to run, from
+        :func:`~benchkit.workload.scripts.place_scripts`.
     duration_s
         Another duration than the workload's, for a warm-up.
     progress
@@ -277,8 +284,7 @@ def pgbench_arguments(
     Notes
     -----
     ``-n``: without it pgbench vacuums and empties pgbench_history, which changes the data. The
-    database comes last, as in every version: ``-d`` is debug up to 16. A script carries its weight
-    (9.6 on), since an ``@`` in its path would be taken for one.
+    database comes last, as in every version: ``-d`` is debug up to 16.
     """
     words = ["-n", "-h", host, "-p", str(port), "-U", user, "-c", str(workload.clients)]
     if has(version, "pgbench -j"):
@@ -296,16 +302,7 @@ def pgbench_arguments(
     words += ["-r"] if workload.per_statement else []
     words += ["-C"] if workload.reconnect else []
     words += [f"--random-seed={workload.seed}"] if workload.seed else []
-    return [*words, *_script_arguments(workload, version, script), database]
-
-
-def _script_arguments(workload: Workload, version: Version, script: Path | None) -> list[str]:
-    weighted = "@1" if has(version, "pgbench -b") else ""
-    if script is not None:
-        return ["-f", f"{script}{weighted}"]
-    if weighted:
-        return ["-b", f"{workload.script}@1"]
-    return BUILTINS[workload.script]
+    return [*words, *script_arguments(workload.scripts, version, placed or {}), database]
 
 
 def load_arguments(workload: Workload, version: Version, *, host: str) -> list[str]:
@@ -323,6 +320,5 @@ def tables(version: Version) -> dict[str, str]:
 
 
 def as_record(workload: Workload) -> dict[str, Any]:
-    """Give the workload as plain data, a script by its text."""
-    text = "" if workload.builtin else workload.script_source()
-    return dataclasses.asdict(workload) | {"script_text": text}
+    """Give the workload as plain data, with the texts of its own scripts."""
+    return dataclasses.asdict(workload._plain())

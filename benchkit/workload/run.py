@@ -25,11 +25,11 @@ from benchkit.workload.pgbench import (
     Workload,
     load_arguments,
     pgbench_arguments,
-    place_script,
     tables,
 )
 from benchkit.workload.progress import ClientErrors, Progress, parse_errors, parse_progress
 from benchkit.workload.report import Report, parse_report
+from benchkit.workload.scripts import own_texts, place_scripts
 
 # For loading only: the template is synced as a whole before it gets its name, and without WAL for
 # the bulk load its clone is small.
@@ -103,12 +103,10 @@ def run_pgbench(
         Called with each second's progress, while it runs.
     """
     client = reachable(client)
-    script = None
-    if not workload.builtin:
-        script = place_script(workload.script_source(), directory)
+    placed = place_scripts(own_texts(workload.scripts, workload.script_texts), directory)
     version = client.pgbench or client.version
     arguments = pgbench_arguments(
-        workload, version, host=host, script=script, duration_s=duration_s
+        workload, version, host=host, placed=placed, duration_s=duration_s
     )
     command = [str(client.program("pgbench")), *arguments]
     out, err = directory / "stdout.txt", directory / "stderr.txt"

@@ -82,7 +82,7 @@ def test_a_row_for_each_claim() -> None:
         {
             "Claim": "faster",
             "Published": "2.2x",
-            "Measured here": "+100.0 % [+80.0, +120.0]",
+            "Measured here": "2.000 [1.800, 2.200]",
             "Verdict": "confirmed",
             "Remark": "by another way",
         },

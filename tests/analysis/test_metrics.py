@@ -47,8 +47,10 @@ ENTRY: dict[str, Any] = {
             }
         },
         "database": {"blks_hit": 990, "blks_read": 10},
+        "buffers": {"evicted": 5},
         "checkpoints": {"timed": 1, "requested": 2},
     },
+    "machine": {"disk_read_bytes": 20_480_000, "disk_written_bytes": 10_240_000},
 }
 
 EXPECTED = {
@@ -64,6 +66,10 @@ EXPECTED = {
     "branches_growth_mb": 0.0,
     "dead_tuples": 42.0,
     "buffer_hit_pct": 99.0,
+    "buffer_reads_per_transaction": 0.001,
+    "evictions_per_transaction": 0.0005,
+    "disk_read_kb_per_transaction": 2.0,
+    "disk_written_kb_per_transaction": 1.0,
     "checkpoints": 3.0,
     "client_cpu_pct": 25.0,
 }
@@ -137,6 +143,9 @@ def test_tables_of_8_3_and_before_have_no_prefix() -> None:
         ),
         ("buffer_hit_pct", {"counters__database": {"blks_hit": 0, "blks_read": 0}}),
         ("buffer_hit_pct", {"counters__database__blks_read": None}),
+        ("evictions_per_transaction", {"counters__buffers__evicted": None}),
+        ("disk_read_kb_per_transaction", {"machine__disk_read_bytes": None}),
+        ("disk_written_kb_per_transaction", {"machine": {}}),
         ("checkpoints", {"counters__checkpoints__timed": None}),
         ("client_cpu_pct", {"result__wall_s": None}),
         ("client_cpu_pct", {"result__client_cpu_s": None}),

@@ -28,7 +28,7 @@ from benchkit.measure.gates import Limits
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres.builds import Build
 from benchkit.postgres.settings import catalogue
-from benchkit.workload.pgbench import FIELDS, Workload
+from benchkit.workload.pgbench import FIELDS, Workload, check_workload
 
 INDEX = "CREATE INDEX extra ON pgbench_accounts (abalance)"
 
@@ -92,6 +92,54 @@ def test_a_named_group_of_settings_and_fields(base: TrialRequest) -> None:
     request = cells[1].request
     assert request.settings == {"jit": "off", "shared_buffers": "1GB"}
     assert (request.workload.clients, request.workload.protocol) == (8, "prepared")
+
+
+def test_a_mix_of_scripts(base: TrialRequest) -> None:
+    mix = {"select-only": 9, "tpcb-like": 1}
+    cells = cells_of(base, {"script": {"reads": "select-only", "mixed": mix, "as it is": None}})
+    assert [cell.request.workload.script for cell in cells[:3]] == ["select-only", mix, "tpcb-like"]
+    assert cells[1].request.settings == base.settings
+    assert levels(cells_of(base, {"script": ["select-only", mix]})) == [
+        ("select-only",),
+        ("select-only@9, tpcb-like@1",),
+    ]
+    assert key(cells[1].request) != key(cells[0].request)
+
+
+def test_a_mix_of_scripts_in_a_named_group(base: TrialRequest) -> None:
+    mix = {"select-only": 9, "tpcb-like": 1}
+    mixed = {"script": mix, "clients": 4, "shared_buffers": "1GB"}
+    factors: dict[str, Levels] = {
+        "script": {"as grouped": None, "other": {"simple-update": 1, "select-only": 1}},
+        "load": {"plain": {}, "mixed": mixed},
+    }
+    grouped, workload = (cells_of(base, factors)[n].request for n in (1, 3))
+    assert (grouped.workload.script, grouped.workload.clients) == (mix, 4)
+    assert grouped.settings["shared_buffers"] == "1GB"
+    # A mix is one value: it wins over the group that holds one too.
+    assert workload.workload.script == {"simple-update": 1, "select-only": 1}
+    assert workload.workload.clients == 4
+
+
+def test_a_script_beside_the_notebooks(
+    base: TrialRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "pyproject.toml").touch()
+    for name, text in {"mine.sql": "SELECT 1;\n", "both.sql": "SELECT 2;\n"}.items():
+        (tmp_path / "notebooks" / name).write_text(text)
+    (tmp_path / "notebooks" / "latin.sql").write_bytes("SELECT 'é';\n".encode("latin-1"))
+    (tmp_path / "both.sql").write_text("SELECT 3;\n")
+    mixes = ["mine.sql", {"mine.sql": 1, "both.sql": 2, "latin.sql": 1, "none.sql": 1}]
+    workloads = {}
+    for place in (tmp_path, tmp_path / "notebooks"):
+        monkeypatch.chdir(place)
+        one, two, _ = (cell.request.workload for cell in cells_of(base, {"script": mixes}))
+        workloads[place] = one.settled(base.client, 2)
+        known = {} if place.name == "notebooks" else {"mine.sql": "SELECT 1;\n"}
+        assert one.script_texts == two.script_texts == known
+    here, there = workloads.values()
+    assert here == there  # the same experiment, wherever it is started
 
 
 def test_sql_run_after_loading(base: TrialRequest) -> None:
@@ -213,6 +261,20 @@ def test_what_is_no_factor(base: TrialRequest, factors: dict[str, Any], expected
     assert found.startswith(expected)
 
 
+def test_what_is_no_mix_is_left_to_the_check_of_the_workload(base: TrialRequest) -> None:
+    wrong: dict[str, Any] = {
+        "script": {"select-only": 9, "no name": {5: 1}, "group": {"scale": {}}}
+    }
+    found = Faults()
+    for cell in cells_of(base, wrong):
+        check_workload(cell.request.workload, base.client, found)
+    assert [str(fault) for fault in found.found[:3]] == [
+        "script: 9 is neither the name or path of a script nor a mapping script -> weight",
+        "script: 5 is not the name or path of a script",
+        "script: weight of 'scale': {} is not a whole number",
+    ]
+
+
 def test_two_builds_of_one_version_need_labels(base: TrialRequest, build: Build) -> None:
     patched = dataclasses.replace(build, fingerprint="another")
     (found,) = faults_of(base, {"build": [build, patched]})
@@ -303,6 +365,7 @@ def test_labels(build: Build) -> None:
     assert [label_of(value) for value in (1, 0.5, True, None, "x", build)] == [
         "1", "0.5", "True", "None", "x", build.version.text,
     ]  # fmt: skip
+    assert label_of({"select-only": 9, "tpcb-like": 1}) == "select-only@9, tpcb-like@1"
 
 
 # The order

@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import mmap
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from benchkit.errors import BenchkitError
 from benchkit.measure import cache, host
 from benchkit.postgres.builds import Build
+from benchkit.postgres.server import Server
 from benchkit.postgres.versions import parse_version
 
 SIZE_BYTES = 4 << 20
@@ -82,3 +84,24 @@ def test_a_system_without_the_call_says_so(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
     with pytest.raises(BenchkitError, match="cannot drop files"):
         cache.drop_from_page_cache(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped"),
+    [
+        *(("16384", True), ("24600.1", True), ("16384_fsm", True)),
+        *(("1259", False), ("pg_internal.init", False), ("t3_16400", False)),
+    ],
+)
+def test_what_initdb_made_stays_cached(name: str, dropped: bool) -> None:
+    assert cache._of_a_user(name) == dropped
+
+
+@pytest.mark.server
+def test_a_cache_that_could_not_be_dropped_fails_the_run(server: Server, tmp_path: Path) -> None:
+    with (
+        server.connect() as connection,
+        pytest.raises(BenchkitError, match="not dropped all through"),
+        cache.kept_uncached(connection, tmp_path),  # no data directory
+    ):
+        time.sleep(0.05)

@@ -76,7 +76,7 @@ def test_a_wrong_type_is_a_fault_like_others(build: Build) -> None:
     ]
 
 
-@pytest.mark.parametrize(("clients", "refused"), [(99, False), (100, True)])
+@pytest.mark.parametrize(("clients", "refused"), [(98, False), (99, True)])
 def test_clients_against_the_default_of_max_connections(
     build: Build, clients: int, refused: bool
 ) -> None:
@@ -84,16 +84,16 @@ def test_clients_against_the_default_of_max_connections(
     assert bool(found) == refused
     if refused:
         assert found == [
-            "clients: 100 clients and benchkit's own connection exceed max_connections=100; set "
-            "max_connections to 110"
+            "clients: 99 clients and benchkit's two connections exceed max_connections=100; set "
+            "max_connections to 109"
         ]
 
 
 def test_clients_against_a_max_connections_that_was_asked_for(build: Build) -> None:
     fields = {"clients": 20}
-    assert faults_of(request(build, fields=fields, settings={"Max_Connections": 21})) == []
-    (found,) = faults_of(request(build, fields=fields, settings={"Max_Connections": 20}))
-    assert "exceed max_connections=20" in found
+    assert faults_of(request(build, fields=fields, settings={"Max_Connections": 22})) == []
+    (found,) = faults_of(request(build, fields=fields, settings={"Max_Connections": 21}))
+    assert "exceed max_connections=21" in found
 
 
 @pytest.mark.parametrize(
@@ -169,23 +169,11 @@ def test_the_disk_is_checked_beside_everything_else(
     assert any("at most about scale" in fault for fault in found)
 
 
-def test_loaded_clusters_are_counted_by_build_scale_and_sql(build: Build) -> None:
-    other = dataclasses.replace(build, fingerprint="another")
-    requests = [
-        request(build),
-        request(build, settings={"work_mem": "8MB"}),
-        request(build, sql=("SELECT 1",)),
-        request(build, fields={"scale": 2}, sql=("SELECT 1",)),
-        request(other),
-    ]
-    assert sorted(workload.scale for workload in checks._loaded_for(requests)) == [1, 1, 1, 2, 2]
-
-
 def test_an_input_error_lists_its_faults(build: Build) -> None:
     with pytest.raises(InputError) as caught:
         check_requests([request(build, fields={"scale": 0})], assertions=False)
     assert caught.value.faults == (Fault(where="scale", problem="0 is below 1"),)
-    assert str(caught.value) == "Nothing was started: 1 fault.\n  - scale: 0 is below 1"
+    assert str(caught.value) == "This cannot be done: 1 fault.\n  - scale: 0 is below 1"
 
 
 # Warned of
@@ -227,6 +215,31 @@ def test_a_safe_request_is_not_called_unsafe(build: Build) -> None:
 def test_scale_below_clients_matters_for_tpcb_only(build: Build, script: str) -> None:
     asked = request(build, fields={"clients": 4, "script": script})
     assert list(checks._scale_below_clients(asked)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"cache": "cold", "warm_up_s": 5}, True),
+        ({"cache": "cold"}, False),
+        ({"cache": "uncached", "warm_up_s": 5}, False),
+    ],
+)
+def test_a_warm_up_warms_a_cold_cache(build: Build, fields: dict[str, Any], said: bool) -> None:
+    found = [
+        finding
+        for finding in preflight([request(build, fields=fields)])
+        if finding.name == "a cold cache that is warmed up"
+    ]
+    assert bool(found) == said
+    assert all("cache='uncached'" in finding.fix for finding in found)
+
+
+def test_builds_of_two_compilations_are_told(build: Build) -> None:
+    other = dataclasses.replace(build, fingerprint="another", compiler="another compiler")
+    name = "builds compiled differently"
+    assert name in names(preflight([request(build), request(other, client=build)]), "warning")
+    assert name not in names(preflight([request(build), request(build)]), "warning")
 
 
 def test_builds_that_are_not_for_measuring(build: Build) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from benchkit.measure import cache, host
+from benchkit.measure import cache, host, waits
 from benchkit.measure.record import RECORD_VERSION, Trial, TrialRequest
 from benchkit.measure.trial import measure
 from benchkit.postgres import workplace
@@ -140,6 +140,47 @@ def test_a_cold_cache(build: Build) -> None:
     assert steps == [*STEPS, "stop"]
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no call for it on this system")
+def test_an_uncached_database_is_read_from_the_device(build: Build) -> None:
+    def measured(cache_mode: str, warm_up_s: int) -> Trial:
+        fields = {"script": "select-only", "scale": 5, "duration_s": 2, "clients": 2}
+        fields |= {"cache": cache_mode, "warm_up_s": warm_up_s}
+        return measure(request(build, fields=fields, settings={"shared_buffers": "16MB"}))
+
+    # Warmed up, so that the clone is in the page cache whatever the file system.
+    cloned, uncached = measured("cloned", 1), measured("uncached", 1)
+    if not uncached.machine["disk_read_bytes"]:
+        pytest.skip("no block device, or none that is counted")
+    assert (cloned.status, uncached.status) == ("usable", "usable")
+    # Another process may read a little; what the server asked for decides.
+    asked_bytes = uncached.counters["database"]["blks_read"] * 8192
+    assert uncached.machine["disk_read_bytes"] > 0.6 * asked_bytes > 10 * 1024**2
+    asked_bytes = cloned.counters["database"]["blks_read"] * 8192
+    assert cloned.machine["disk_read_bytes"] < 0.2 * asked_bytes
+
+
+def test_sessions_that_wait_for_one_row_are_seen(build: Build) -> None:
+    trial = measure(request(build, fields={"clients": 8, "duration_s": 2}))
+    sampled = trial.waits
+    assert trial.status == "usable"
+    assert (sampled["interval_s"], sampled["reason"]) == (1.0, "")
+    assert 1 <= sampled["looks"] <= 3
+    assert any(event.startswith("Lock") and seen for event, seen in sampled["events"].items())
+    assert sum(sampled["events"].values()) <= 8 * sampled["looks"]
+    assert trial.machine["disk_written_bytes"] is None or trial.machine["disk_written_bytes"] > 0
+
+
+def test_sampling_is_not_counted_with_what_is_measured(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "INTERVAL_S", 0.005)
+    trial = measure(request(build))
+    assert trial.waits["looks"] > 60
+    database = trial.counters["database"]
+    others = database["xact_commit"] - trial.result["transactions"]
+    assert others < 50  # the two snapshots
+
+
 def test_sql_and_script_of_a_cell(build: Build, tmp_path: Path) -> None:
     script = tmp_path / "mine.sql"
     script.write_text("UPDATE pgbench_branches SET bbalance = bbalance + 1;\n")
@@ -154,7 +195,7 @@ def test_sql_and_script_of_a_cell(build: Build, tmp_path: Path) -> None:
     branches = trial.counters["tables"]["pgbench_branches"]
     assert branches["n_tup_upd"] == 50
     assert branches["n_tup_hot_upd"] == 0
-    assert trial.asked["workload"]["script_text"].startswith("UPDATE")
+    assert trial.asked["workload"]["script_texts"][str(script)].startswith("UPDATE")
 
 
 # What goes wrong

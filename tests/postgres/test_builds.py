@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -265,3 +266,18 @@ def test_a_copy_that_does_not_run_either_is_refused(open_directory: Path, home: 
         reachable(inspect(closed))
     assert "exit code 1" in caught.value.evidence
     assert home.is_dir()
+
+
+def test_the_fair_builds_are_the_ends_of_one_builders_range(
+    monkeypatch: pytest.MonkeyPatch, build: Build
+) -> None:
+    def made(text: str, origin: str, **changes: Any) -> Build:
+        return replace(build, version=parse_version(text), origin=origin, **changes)
+
+    alone = made("18.6", "one builder")
+    pair = [made("18.4", "another"), made("17.2", "another"), made("16.14", "another")]
+    asserting = made("15.1", "another", debug_assertions=True)
+    monkeypatch.setattr(builds, "discover", lambda: (alone, *pair, asserting))
+    assert builds.fair_builds() == [pair[0], pair[2]]
+    monkeypatch.setattr(builds, "discover", lambda: (alone, pair[0]))
+    assert builds.fair_builds() == [alone]

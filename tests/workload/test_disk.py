@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.errors import Faults
+from benchkit.errors import Faults, InputError
 from benchkit.workload import disk
-from benchkit.workload.disk import check_disk
+from benchkit.workload.disk import cache_sizes, check_disk
 from benchkit.workload.pgbench import Workload
 
 
@@ -55,3 +55,14 @@ def test_a_full_disk_fits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_free_space_is_that_of_an_ordinary_user(tmp_path: Path) -> None:
     assert 0 < disk.free_bytes(tmp_path) < 2**60
+
+
+def test_sizes_of_a_cache_may_be_shares_of_the_database() -> None:
+    sizes = cache_sizes(["1GB", "25%", "64MB", "1.5 %"], scale=20)
+    assert sizes == {"1.5 % = 4MB": "4MB", "64MB": "64MB", "25 % = 72MB": "72MB", "1GB": "1GB"}
+
+
+def test_every_wrong_size_is_named() -> None:
+    with pytest.raises(InputError) as caught:
+        cache_sizes(["x%", "64MB", "7"], scale=1)
+    assert [fault.problem.split(" is ")[0] for fault in caught.value.faults] == ["'x%'", "'7'"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from benchkit.workload.pgbench import (
 )
 
 HEAD = ["-n", "-h", "/socket", "-p", "5432", "-U", "postgres", "-c", "4"]
-OWN_SCRIPT = Path("/place/script.sql")
+PLACED = {"my own.sql": Path("/place/script-1.sql")}
 
 
 def client(version: str | None) -> Build:
@@ -42,9 +44,9 @@ def client(version: str | None) -> Build:
     )
 
 
-def arguments(version: str, own: Path | None = None, **fields: Any) -> list[str]:
+def arguments(version: str, **fields: Any) -> list[str]:
     workload = Workload(**{"clients": 4, "threads": 2, "duration_s": 10, **fields})
-    return pgbench_arguments(workload, parse_version(version), host="/socket", script=own)
+    return pgbench_arguments(workload, parse_version(version), host="/socket", placed=PLACED)
 
 
 def faults_of(workload: Workload, build: Build | None = None) -> list[str]:
@@ -95,10 +97,17 @@ def test_builtin_scripts_have_a_weight_from_9_6(
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [("9.5.8", "/place/script.sql"), ("9.6.4", "/place/script.sql@1")],
+    [("9.5.8", "/place/script-1.sql"), ("9.6.4", "/place/script-1.sql@1")],
 )
 def test_own_scripts_have_a_weight_from_9_6(version: str, expected: str) -> None:
-    assert arguments(version, OWN_SCRIPT)[-3:] == ["-f", expected, "postgres"]
+    assert arguments(version, script="my own.sql")[-3:] == ["-f", expected, "postgres"]
+
+
+def test_scripts_of_a_mix_keep_their_order() -> None:
+    mix = {"select-only": 9, "my own.sql": 2, "tpcb-like": 0}
+    assert arguments("18.6", script=mix)[-7:] == [
+        *["-b", "select-only@9", "-f", "/place/script-1.sql@2", "-b", "tpcb-like@0", "postgres"]
+    ]
 
 
 def test_every_option_that_a_workload_can_ask_for() -> None:
@@ -195,18 +204,36 @@ def test_a_record_carries_the_script_itself(tmp_path: Path) -> None:
     path = tmp_path / "mine.sql"
     path.write_text("SELECT 1;\n")
     workload = Workload(script=str(path), duration_s=1)
-    assert as_record(workload)["script_text"] == "SELECT 1;\n"
+    assert as_record(workload)["script_texts"] == {str(path): "SELECT 1;\n"}
     assert as_record(workload)["script"] == str(path)
-    assert not as_record(Workload(duration_s=1))["script_text"]
+    assert not as_record(Workload(duration_s=1))["script_texts"]
 
 
 def test_a_settled_workload_keeps_the_script_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "mine.sql"
     path.write_text("SELECT 1;\n")
-    settled = Workload(script=str(path), duration_s=1).settled(client("18.6"), 2)
+    mix = {str(path): 1, "select-only": 2}
+    settled = Workload(script=mix, duration_s=1).settled(client("18.6"), 2)
     path.write_text("SELECT 2;\n")
-    assert as_record(settled)["script_text"] == settled.script_source() == "SELECT 1;\n"
-    assert "script_text" not in FIELDS
+    mix["select-only"] = 3
+    assert as_record(settled)["script_texts"] == {str(path): "SELECT 1;\n"}
+    assert as_record(settled)["script"] == {str(path): 1, "select-only": 2}
+    assert "script_texts" not in FIELDS
+
+
+def test_a_mix_is_recorded_as_plain_data_and_can_be_hashed() -> None:
+    mix = MappingProxyType({"select-only": 9, "tpcb-like": 1})
+    workload = Workload(script=mix, duration_s=1)
+    assert json.loads(json.dumps(as_record(workload)))["script"] == dict(mix)
+    again = dataclasses.replace(workload, script=dict(mix))
+    assert {workload, again, Workload(duration_s=1)} == {workload, Workload(duration_s=1)}
+
+
+def test_which_scripts_are_used() -> None:
+    assert Workload().uses("tpcb-like")
+    mixed = Workload(script={"select-only": 9, "tpcb-like": 1, "simple-update": 0})
+    assert mixed.uses("tpcb-like")
+    assert not mixed.uses("simple-update")
 
 
 # What is refused
@@ -239,7 +266,7 @@ def test_every_bad_value_is_named_at_once() -> None:
         "protocol: unknown protocol 'preparred'; did you mean 'prepared'?",
         "(accepted: extended, prepared, simple)",
         "cache: unknown cache 'warm'",
-        "(accepted: cloned, cold, prewarmed)",
+        "(accepted: cloned, cold, prewarmed, uncached)",
         "rate_per_s: nan is not a number",
         "latency_limit_ms: inf is not a number",
         "fillfactor: 101 is above 100",
@@ -253,8 +280,10 @@ def test_every_bad_value_is_named_at_once() -> None:
 
 def test_a_wrong_type_does_not_hide_the_other_faults() -> None:
     wrong: dict[str, Any] = {"scale": "10", "clients": True, "duration_s": 1.5, "fillfactor": 5}
+    wrong["script"] = {"tpcb": True}
     workload = dataclasses.replace(Workload(), **wrong)
     assert faults_of(workload) == [
+        "script: weight of 'tpcb': True is not a whole number",
         "scale: '10' is not of type int",
         "clients: True is not of type int",
         "duration_s: 1.5 is not of type int",
@@ -327,8 +356,33 @@ def test_a_script_that_this_client_refuses(
     path = tmp_path / "bad.sql"
     path.write_text(text)
     (found,) = faults_of(Workload(script=str(path), duration_s=1), build)
-    assert found.startswith(f"script: pgbench {build.pgbench} refuses it:")
-    assert f"script.sql:{line}:" in found
+    assert found.startswith(f"script: pgbench {build.pgbench} refuses {path}:")
+    assert f"bad.sql:{line}:" in found
+
+
+def test_every_script_of_a_mix_is_read(build: Build, tmp_path: Path) -> None:
+    texts = {"good": "SELECT 1;\n", "bad": "\\set x 1 +\n", "worse": "\\nonsense\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.sql").write_text(text)
+    good, bad, worse, none = (f"{tmp_path}/{name}.sql" for name in (*texts, "none"))
+    mix = {"select-only": 1, good: 1, bad: 0, worse: 3, none: -1}
+    # A rate that is none is no fault of the scripts, which pgbench would say.
+    found = faults_of(Workload(script=mix, duration_s=1, rate_per_s=math.nan), build)
+    assert [fault.split(":\n")[0] for fault in found] == [
+        f"script: weight of {none!r}: -1 is not from 0 to 2147483647",
+        "rate_per_s: nan is not a number to work with",
+        f"script: {none!r} is neither a built-in script nor a file"
+        " (accepted: select-only, simple-update, tpcb-like)",
+        f"script: pgbench {build.pgbench} refuses {bad}",
+        f"script: pgbench {build.pgbench} refuses {worse}",
+    ]
+
+
+def test_a_script_that_is_known_needs_no_file(build: Build) -> None:
+    known = {"no file.sql": "SELECT 1;\n"}
+    workload = Workload(script="no file.sql", script_texts=known, duration_s=1)
+    assert faults_of(workload, build) == []
+    assert as_record(workload)["script_texts"] == known
 
 
 def test_an_empty_script_is_refused(build: Build, tmp_path: Path) -> None:

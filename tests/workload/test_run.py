@@ -67,7 +67,7 @@ def test_a_run_says_what_it_did_and_used(pgbench: Any, place: Path) -> None:
     assert run.errors.messages == ()
     assert json.loads(json.dumps(run.report.to_dict(), allow_nan=False))["tps"] == run.report.tps
     assert sorted(path.name for path in place.iterdir()) == [
-        "script.sql",
+        "mine.sql",
         "stderr.txt",
         "stdout.txt",
     ]
@@ -80,6 +80,33 @@ def test_a_path_with_blanks_and_an_at_sign_works(pgbench: Any) -> None:
     assert run.exit_code == 0
     assert run.report.transactions == 3
     assert "-t" in run.command
+
+
+def test_a_mix_runs_by_its_weights(build: Build, server: Server, place: Path) -> None:
+    mine, sleepless = "dir/mine.sql", 'it\'s @ "home".sql'
+    workload = Workload(
+        script={"select-only": 3, mine: 1, sleepless: 0},
+        script_texts={mine: "SELECT 1;\n", sleepless: "SELECT 2;\n"},
+        transactions=2000,
+        seed=1,
+    )
+    with server.connect() as connection:
+        connection.execute("CREATE TABLE pgbench_accounts (aid int, abalance int)")
+        connection.execute("CREATE TABLE pgbench_branches (bid int)")
+        connection.execute("INSERT INTO pgbench_branches VALUES (1)")
+        try:
+            run = run_pgbench(workload.settled(build, 2), build, host=server.host, directory=place)
+        finally:
+            connection.execute("DROP TABLE pgbench_accounts, pgbench_branches")
+    assert run.exit_code == 0, run.evidence
+    assert run.report is not None
+    assert run.report.transactions == 2000
+    names = [script.name.split("/")[-1] for script in run.report.scripts]
+    assert names == ["<builtin: select only>", "mine.sql", "script-1.sql"]
+    assert [script.weight for script in run.report.scripts] == [3, 1, 0]
+    # Binomial, n = 2000, p = 1/4: a standard deviation of 1 %.
+    shares = [script.share_pct for script in run.report.scripts]
+    assert shares == pytest.approx([75, 25, 0], abs=5)
 
 
 def test_the_watchdog_ends_what_does_not_end(pgbench: Any, server: Server, place: Path) -> None:

@@ -1,0 +1,26 @@
+"""What the preflight finds: one thing that may mislead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that may mislead.
+
+    Attributes
+    ----------
+    severity
+        ``bad``: the numbers will not mean what they seem to; ``warning``: they may not;
+        ``info``: good to know.
+    evidence
+        What was seen.
+    fix
+        What to do about it.
+    """
+
+    severity: str
+    name: str
+    evidence: str
+    fix: str
