@@ -18,7 +18,7 @@ import nbformat
 import psutil
 import pytest
 
-from benchkit.experiment.ledger import read_record
+from benchkit.experiment.ledger import read_record, runs_dir
 from benchkit.postgres import workplace
 from benchkit.present.notebooks import (
     NotebookInfo,
@@ -73,6 +73,8 @@ def test_smoke_run_leaves_a_whole_report(notebook: NotebookInfo) -> None:
     page = done.html.read_text("utf-8")
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
     assert page.count("<img alt=") >= 3
+    assert "Published claims and what was measured here" in page
+    assert page.count("<summary>For mail</summary>") >= 6
     embedded = [
         output["data"][RUN_MIME]
         for cell in code_cells(done.notebook)
@@ -86,6 +88,24 @@ def test_smoke_run_leaves_a_whole_report(notebook: NotebookInfo) -> None:
     assert {entry["status"] for entry in record.entries} <= {"usable", "rejected"}
     if notebook.name == "hot_update_benefit":
         check_hot_share(record.entries)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_reports_of_several_machines_are_shown_without_measuring(tmp_path: Path) -> None:
+    """The two reports are one and the same here, and the page must say so."""
+    changes = {"profile": "smoke", "scales": [1], "transactions": 200}
+    half = tmp_path / "half.ipynb"
+    run_notebook("os_comparison", values=changes, output=half, html=False, progress=False)
+    runs = set(runs_dir().glob("*/*"))
+    both = {"reports": [str(half), str(half)]}
+    done = run_notebook("os_comparison", values=both, output=tmp_path / "both.ipynb", progress=False)
+    assert set(runs_dir().glob("*/*")) == runs
+    assert done.html is not None
+    page = done.html.read_text("utf-8")
+    assert "Nothing was measured: 2 reports were read" in page
+    assert "Both reports come from one machine" in page
+    assert "Published claims and what was measured here" in page
 
 
 def check_hot_share(entries: list[dict[str, Any]]) -> None:

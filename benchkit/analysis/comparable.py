@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from benchkit.experiment.design import digest
 from benchkit.experiment.ledger import Record
+from benchkit.postgres.flags import code_flags, code_options
 from benchkit.units import by_size, show_bytes
 
 Weight = Literal["must be alike", "hardware", "the question"]
@@ -25,10 +26,6 @@ WEIGHTS: tuple[Weight, ...] = ("must be alike", "hardware", "the question")
 MEMORY_SHARE = 0.05  # guests of one size differ by what their kernels keep for themselves
 UNKNOWN, NONE, DEFAULT = "unknown", "none", "default"
 
-# Configure flags that say where things are put or found, and nothing about what is built.
-_PLACE_FLAG = re.compile(
-    r"(?:--(?:prefix|exec-prefix|with-includes|with-libraries|with-libs|\w+dir)|PKG_CONFIG_PATH)="
-)
 _PLACE_SETTING = re.compile(r".*_(?:directory|directories|file|path)|timezone|log_timezone", re.I)
 # Fields of a workload that are compared in another way, or do not act on what is measured.
 _OTHER_FIELDS = {"script", "script_texts", "seed", "time_limit_s"}
@@ -222,27 +219,6 @@ def _flags_of(read: Callable[[Mapping[str, Any]], Sequence[str] | None]) -> Read
     return collect
 
 
-def _configure(build: Mapping[str, Any]) -> list[str] | None:
-    """Give configure's flags without the directories of the machine that compiled it."""
-    if build["configure"] is None:
-        return None
-    kept = []
-    for flag in build["configure"]:
-        name, _, value = flag.partition("=")
-        if _PLACE_FLAG.match(flag) or name == "CFLAGS":  # compared on their own
-            continue
-        if "/" not in value:
-            kept.append(flag)
-        elif name.startswith("--"):  # --with-system-tzdata=/usr/share/zoneinfo
-            kept.append(name)
-    return kept
-
-
-def _cflags(build: Mapping[str, Any]) -> list[str] | None:
-    words = build["cflags"]
-    return None if words is None else [word for word in words.split() if "/" not in word]
-
-
 def _scripts(record: Record) -> set[str]:
     """Name the scripts; those of one's own by their text, since paths differ between machines."""
     found = set()
@@ -298,7 +274,10 @@ _ALIKE: Mapping[str, Read] = {
     "rounds": lambda record: {str(record.specification["rounds"])},
     "benchkit version": lambda record: {str(record.specification["benchkit"])},
 }
-_FLAGS = (("configure flags", _flags_of(_configure)), ("CFLAGS", _flags_of(_cflags)))
+_FLAGS = (
+    ("configure flags", _flags_of(lambda build: code_options(build["configure"]))),
+    ("CFLAGS", _flags_of(lambda build: code_flags(build["cflags"]))),
+)
 _HARDWARE = {
     "processor": "cpu_model",
     "architecture": "machine",

@@ -6,22 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from benchkit.measure.finding import Finding
 from benchkit.postgres.builds import Build
-
-# What changes no code that runs. Where things lie, and the tools that built them:
-_DIRECTORIES = (
-    *("--prefix", "--exec-prefix", "--with-includes", "--with-libraries", "--with-libs"),
-    *("--with-system-tzdata", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"),
-)
-_TOOLS = ("AWK", "BISON", "FLEX", "MKDIR_P", "PERL", "PROVE", "PYTHON", "TAR", "XSLTPROC")
-# A vendor's text, names of the machine, what only tells configure how to behave, tests.
-_NAMES = ("--with-extra-version", "--with-pgport", "--build", "build_alias", "--enable-tap-tests")
-_CONFIGURE = (
-    *("--disable-option-checking", "--enable-option-checking", "--disable-silent-rules"),
-    *("--disable-maintainer-mode", "--disable-dependency-tracking"),
-)
-# pg_config says these by themselves, in full.
-_SAID_ELSEWHERE = ("CC", "CFLAGS")
-_IGNORED = frozenset((*_DIRECTORIES, *_TOOLS, *_NAMES, *_CONFIGURE, *_SAID_ELSEWHERE))
+from benchkit.postgres.flags import code_flags, code_options
 
 
 def differences_of_builds(builds: Iterable[Build]) -> list[Finding]:
@@ -65,10 +50,10 @@ def _names(one: Build, other: Build) -> str:
 
 
 def _differences(one: Build, other: Build) -> list[str]:
-    texts = _only_in("configure flags", _options(one), _options(other))
+    texts = _only_in("configure flags", code_options(one.configure), code_options(other.configure))
     if one.compiler != other.compiler:
         texts.append(f"compiler {one.compiler or 'unknown'} against {other.compiler or 'unknown'}")
-    return texts + _only_in("CFLAGS", _code_flags(one), _code_flags(other))
+    return texts + _only_in("CFLAGS", code_flags(one.cflags), code_flags(other.cflags))
 
 
 def _only_in(what: str, one: Sequence[str] | None, other: Sequence[str] | None) -> list[str]:
@@ -81,36 +66,3 @@ def _only_in(what: str, one: Sequence[str] | None, other: Sequence[str] | None) 
         for name, these, those in sides
         if (only := [flag for flag in dict.fromkeys(these) if flag not in those])
     ]
-
-
-def _options(build: Build) -> list[str] | None:
-    """Give the configure flags that change the code; None where they are unknown."""
-    if build.configure is None:
-        return None
-    joined: list[str] = []
-    for word in build.configure:
-        # An option may have its value in the next word: --prefix /opt/postgresql.
-        if joined and joined[-1].startswith("-") and not word.startswith("-") and "=" not in word:
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return [option for option in joined if not _is_ignored(option.partition("=")[0])]
-
-
-def _is_ignored(name: str) -> bool:
-    return name in _IGNORED or (name.startswith("--") and name.endswith("dir"))
-
-
-def _code_flags(build: Build) -> list[str] | None:
-    """Give CFLAGS without warnings, which change no code, and the last -O only, which counts."""
-    if build.cflags is None:
-        return None
-    words = build.cflags.split()
-    levels = [word for word in words if word.startswith("-O")]
-    kept = [
-        word
-        for word in words
-        if word not in levels
-        and (not word.startswith("-W") or word.startswith(("-Wl,", "-Wa,", "-Wp,")))
-    ]
-    return kept + levels[-1:]

@@ -37,19 +37,21 @@ def end_processes_inside(directory: Path, *, grace_s: float = 5, at_once: bool =
     int
         How many processes were found.
     """
-    found = processes_inside(directory)
-    if not found:
-        return 0
+    found: set[int] = set()
     for send in (signal.SIGKILL,) if at_once else (signal.SIGQUIT, signal.SIGKILL):
-        pids = processes_inside(directory)
-        memory = shared_memory(pids) if send == signal.SIGKILL else set()
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, send)
+        told: set[int] = set()
+        memory: set[str] = set()
         deadline = time.monotonic() + grace_s
-        while processes_inside(directory) and time.monotonic() < deadline:
+        while (pids := set(processes_inside(directory))) and time.monotonic() < deadline:
+            new = pids - told  # all at first; then those that were forked since they were listed
+            memory |= shared_memory(new) if send == signal.SIGKILL else set()
+            for pid in new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, send)
+            told |= new
             time.sleep(0.02)
         free_shared_memory(memory)
+        found |= told
     return len(found)
 
 

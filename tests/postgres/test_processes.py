@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.postgres import processes
 from benchkit.postgres.account import account, spawn
 from benchkit.postgres.builds import Build
 from benchkit.postgres.processes import end_processes_inside, processes_inside
@@ -78,6 +79,20 @@ def test_at_once_is_without_a_warning(place: Path) -> None:
     end_processes_inside(place, at_once=True)
     assert process.wait(1) == -signal.SIGKILL
     assert not (place / "warned").exists()
+
+
+def test_a_child_forked_since_its_parent_was_listed_is_ended_too(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = started(place, "sleep 99 & sleep 99")
+    wait_until(lambda: len(processes_inside(place)) == 3)
+    looks = iter([[process.pid]])
+    monkeypatch.setattr(
+        processes, "processes_inside", lambda path: next(looks, None) or processes_inside(path)
+    )
+    assert end_processes_inside(place, at_once=True) == 3
+    assert processes_inside(place) == []
+    process.wait(1)
 
 
 def test_this_process_is_not_ended(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
