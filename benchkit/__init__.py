@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchkit.analysis.published import read_published as read_published
     from benchkit.analysis.results import Results as Results
     from benchkit.analysis.side_by_side import compare_reports as compare_reports
+    from benchkit.analysis.side_by_side import doubtful_twin as doubtful_twin
     from benchkit.analysis.side_by_side import label_reports as label_reports
     from benchkit.analysis.side_by_side import ratio_of_reports as ratio_of_reports
     from benchkit.analysis.side_by_side import read_reports as read_reports
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from benchkit.postgres.builds import discover as discover
     from benchkit.postgres.builds import fair_builds as fair_builds
     from benchkit.postgres.builds import find as find
+    from benchkit.postgres.builds import labelled_builds as labelled_builds
     from benchkit.postgres.server import Server as Server
     from benchkit.present.live import live as live
     from benchkit.present.notes import show_note as show_note
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     from benchkit.workload.pgbench import Workload as Workload
 # Where each name lives: it is imported when it is first used.
 _HOMES = {
+    "doubtful_twin": "benchkit.analysis.side_by_side",
+    "labelled_builds": "benchkit.postgres.builds",
     "Claim": "benchkit.analysis.claims",
     "Experiment": "benchkit.experiment.run",
     "Results": "benchkit.analysis.results",
@@ -132,11 +136,13 @@ __all__ = [
     "compare_statements",
     "comparison_rows",
     "discover",
+    "doubtful_twin",
     "embed",
     "extremes",
     "fair_builds",
     "find",
     "label_reports",
+    "labelled_builds",
     "live",
     "means",
     "pivot",

@@ -19,6 +19,14 @@ TIME_US = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+# How people write units; PostgreSQL takes only its own spelling. "m" is left out: minutes or MB?
+_SPELLINGS = {
+    **{"b": "B", "byte": "B", "bytes": "B", "k": "kB", "g": "GB", "t": "TB"},
+    **{f"{letter}{ending}": f"{letter.upper()}B" for letter in "mgt" for ending in ("b", "ib")},
+    **{"kb": "kB", "kib": "kB", "usec": "us", "msec": "ms", "sec": "s", "mins": "min"},
+    **{"second": "s", "minute": "min", "hour": "h", "hr": "h", "day": "d"},
+    **{"secs": "s", "seconds": "s", "minutes": "min", "hours": "h", "hrs": "h", "days": "d"},
+}
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)")
 
 
@@ -53,9 +61,26 @@ def parse_quantity(text: str) -> tuple[float, str]:
     return number, unit
 
 
+def spelled(text: str) -> str:
+    """Write a quantity as PostgreSQL demands it, where it is clear what is meant.
+
+    ``"64mb"`` becomes ``"64MB"``, ``"5 minutes"`` ``"5min"``, ``"1.5 G"`` ``"1.5GB"``. What is
+    written as it must be, is no quantity or has a unit that is unknown or not clear stays as it is.
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or not match[2]:
+        return text
+    unit = match[2]
+    known = unit in MEMORY_BYTES or unit in TIME_US
+    meant = unit if known else "MB" if unit == "M" else _SPELLINGS.get(unit.lower(), "")
+    if not meant:
+        meant = next((name for name in TIME_US if name == unit.lower()), "")
+    return f"{match[1]}{meant}" if meant else text
+
+
 def _unknown_unit(text: str, number: str, unit: str) -> str:
     known = [*MEMORY_BYTES, *TIME_US]
-    folded = {name.lower(): name for name in known} | {"m": "min", "sec": "s", "k": "kB", "g": "GB"}
+    folded = {name.lower(): name for name in known} | {"m": "min"} | _SPELLINGS
     meant = folded.get(unit.lower())
     hint = f"; did you mean {number + meant!r}?" if meant else ""
     return f"{text!r} has the unit {unit!r}{hint} (accepted: {', '.join(known)})"

@@ -37,13 +37,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# What continuous integration installs: wheels, npm packages and Debian's.
+EXPECTED_MAJORS = ("10", "12", "14", "15", "16", "17", "18")
+
+
 def pytest_report_header(config: pytest.Config) -> str:
-    found = ", ".join(build.version.text for build in builds.discover())
+    found = builds.discover()
     try:
         tested = str(builds.find(config.getoption("--pg")).version)
     except BuildError:
         tested = "not found"
-    return f"PostgreSQL: testing with {tested}; found {found or 'none'}"
+    texts = ", ".join(build.version.text for build in found)
+    majors = {build.version.major for build in found}
+    missing = ", ".join(major for major in EXPECTED_MAJORS if major not in majors)
+    skipped = f"; not here, and so not tested: {missing}" if missing else ""
+    return f"PostgreSQL: testing with {tested}; found {texts or 'none'}{skipped}"
 
 
 @pytest.fixture(scope="session")

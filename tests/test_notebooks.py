@@ -18,6 +18,7 @@ import nbformat
 import psutil
 import pytest
 
+from benchkit.analysis.metrics import METRICS
 from benchkit.experiment.ledger import read_record, runs_dir
 from benchkit.postgres import workplace
 from benchkit.present.notebooks import (
@@ -28,6 +29,7 @@ from benchkit.present.notebooks import (
     run_notebook,
 )
 from benchkit.present.summary import RUN_MIME
+from tests.postgres.conftest import one_of_each_major
 
 NOTEBOOKS = list_notebooks()
 every_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda info: info.name)
@@ -99,13 +101,37 @@ def test_reports_of_several_machines_are_shown_without_measuring(tmp_path: Path)
     run_notebook("os_comparison", values=changes, output=half, html=False, progress=False)
     runs = set(runs_dir().glob("*/*"))
     both = {"reports": [str(half), str(half)]}
-    done = run_notebook("os_comparison", values=both, output=tmp_path / "both.ipynb", progress=False)
+    done = run_notebook(
+        "os_comparison", values=both, output=tmp_path / "both.ipynb", progress=False
+    )
     assert set(runs_dir().glob("*/*")) == runs
     assert done.html is not None
     page = done.html.read_text("utf-8")
-    assert "Nothing was measured: 2 reports were read" in page
+    assert "Nothing is measured: 2 reports are read" in page
     assert "Both reports come from one machine" in page
     assert "Published claims and what was measured here" in page
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_every_version_at_hand_in_one_experiment() -> None:
+    builds = one_of_each_major()
+    changes = {"builds": [str(build.bin_dir) for build in builds], "loads": [[2, 1]]}
+    done = run_notebook(
+        "version_regression", values={"profile": "smoke", "rounds": 1, **changes}, progress=False
+    )
+    record = read_record(done.notebook.parent)
+    majors = set()
+    for entry in record.entries:
+        assert entry["status"] == "usable", entry["error"] or entry["gates"]
+        figures = {name: metric.read(entry) for name, metric in METRICS.items()}
+        assert 20 < (figures["hot_branches_pct"] or 0) <= 100
+        assert (figures["wal_bytes_per_transaction"] or 0) > 100
+        assert (figures["buffer_hit_pct"] or 0) > 50
+        assert figures["tps"]
+        assert "max_wal_size" in entry["asked"]["settings"]  # was checkpoint_segments
+        majors.add(entry["asked"]["build"]["version"])
+    assert len(majors) == len(builds)
 
 
 def check_hot_share(entries: list[dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from benchkit.units import (
     show_bytes,
     show_duration,
     size_of,
+    spelled,
 )
 
 
@@ -143,3 +144,42 @@ def test_shown_bytes_are_plain_and_near(count: int) -> None:
 )
 def test_durations_are_shown_in_two_units(seconds: float, shown: str) -> None:
     assert show_duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("64mb", "64MB"),
+        ("64M", "64MB"),
+        ("1.5 gb", "1.5GB"),
+        ("2G", "2GB"),
+        ("512KB", "512kB"),
+        ("512 KiB", "512kB"),
+        ("1tib", "1TB"),
+        ("5 minutes", "5min"),
+        ("90 SEC", "90s"),
+        ("1Hour", "1h"),
+        ("20MS", "20ms"),
+        ("-1", "-1"),
+        ("0.9", "0.9"),
+        ("8 MB", "8MB"),
+        ("5min", "5min"),
+        ("5m", "5m"),  # minutes or megabytes: not ours to say
+        ("3 parsecs", "3 parsecs"),
+        ("on", "on"),
+        ("", ""),
+    ],
+)
+def test_units_are_spelled_as_postgresql_demands(text: str, meant: str) -> None:
+    assert spelled(text) == meant
+
+
+@given(st.text(max_size=12))
+def test_spelling_changes_no_more_than_the_unit(text: str) -> None:
+    once = spelled(text)
+    assert spelled(once) == once
+    try:
+        size = size_of(text)
+    except FormatError:
+        return
+    assert size_of(once) == size

@@ -30,6 +30,9 @@ class Claim:
         The ratios that bear the claim out; None is no bound.
     remark
         Why it cannot be tested here, or in what the test differs from the original.
+    twin
+        The twin's ratio of the same figure, where that is not throughput: a claim is decided only
+        if the twin does not differ from the baseline.
 
     Raises
     ------
@@ -44,6 +47,7 @@ class Claim:
     at_least: float | None = None
     at_most: float | None = None
     remark: str = ""
+    twin: Estimate | None = None
 
     def __post_init__(self) -> None:
         least, most = self.at_least, self.at_most
@@ -54,6 +58,15 @@ class Claim:
             problem = f"no ratio is at least {least} and at most {most}"
         if problem:
             raise InputError([Fault(where=f"claim {self.statement!r}", problem=problem)])
+
+    @property
+    def bounds(self) -> str:
+        """The ratios that bear it out, in words; "" where there are none."""
+        if self.at_least is not None and self.at_most is not None:
+            return f"{self.at_least:g} to {self.at_most:g}"
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        return "" if self.at_most is None else f"at most {self.at_most:g}"
 
     @property
     def verdict(self) -> str:
@@ -84,21 +97,23 @@ def claims_table(claims: Sequence[Claim], *, twin: Estimate | None) -> pd.DataFr
     Parameters
     ----------
     twin
-        The ratio of the twin to the baseline, from :meth:`Results.twin`. None: there is no twin.
+        The ratio of the twin to the baseline, from :meth:`Results.twin`, for the claims that have
+        none of their own. None: there is no twin.
     """
     import pandas as pd
 
-    doubt = _doubt(twin)
     testable = sum(claim.estimate is not None for claim in claims)
     rows = []
     for claim in claims:
         verdict = _among(claim, testable).verdict
+        doubt = _doubt(claim.twin or twin)
         doubted = bool(doubt) and verdict in ("confirmed", "refuted")
         rows.append(
             {
                 "Claim": claim.statement,
                 "Published": claim.published,
                 "Measured here": _as_ratio(claim.estimate) if claim.estimate else None,
+                "Borne out by": claim.bounds,
                 "Verdict": "undecided" if doubted else verdict,
                 "Remark": "; ".join(filter(None, [doubt if doubted else "", claim.remark])),
             }

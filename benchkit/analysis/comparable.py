@@ -271,7 +271,6 @@ _ALIKE: Mapping[str, Read] = {
     "checksums": _of_cells(lambda asked: asked["checksums"]),
     "SQL after loading": _of_cells(lambda asked: "; ".join(asked["sql"]) or NONE),
     "scripts": _scripts,
-    "rounds": lambda record: {str(record.specification["rounds"])},
     "benchkit version": lambda record: {str(record.specification["benchkit"])},
 }
 _FLAGS = (

@@ -157,14 +157,16 @@ class Results:
         self._check_names(_labels({factor: against}))
         held = {name: levels[0] for name, levels in self.factors.items()} | where
         pair = [self.cells(**{**held, factor: label})[0] for label in (level, against)]
-        return _paired(self.values(pair[0], metric), self.values(pair[1], metric))
+        return paired(self.values(pair[0], metric), self.values(pair[1], metric))
 
     def ratio_if_measured(
         self, factor: str, level: Any, against: Any, *, metric: str = "tps", **where: Any
     ) -> Estimate | None:
-        """Estimate a ratio as :meth:`ratio` does; None where no such cells were planned."""
-        asked = [(factor, level), (factor, against), *where.items()]
-        if not all(label_of(value) in self.factors.get(name, ()) for name, value in asked):
+        """Estimate a ratio as :meth:`ratio` does; None where no two such cells were planned."""
+        held = {name: levels[0] for name, levels in self.factors.items()} | _labels(where)
+        pair = [held | _labels({factor: label}) for label in (level, against)]
+        planned = self.cells()
+        if pair[0] == pair[1] or not all(levels in planned for levels in pair):
             return None
         return self.ratio(factor, level, against, metric=metric, **where)
 
@@ -173,7 +175,7 @@ class Results:
         for cell in self.record.specification["cells"]:
             if cell["twin"]:
                 levels = cell["levels"]
-                return _paired(self.values(levels, metric, twin=True), self.values(levels, metric))
+                return paired(self.values(levels, metric, twin=True), self.values(levels, metric))
         return None
 
     def compare(
@@ -222,7 +224,7 @@ class Results:
             if levels[factor] != base and {**levels, factor: base} in planned
         ]
         estimates = [
-            _paired(self.values(levels, metric), self.values(other, metric))
+            paired(self.values(levels, metric), self.values(other, metric))
             for levels, other in pairs
         ]
         adjusted = holm([estimate.p_value for estimate in estimates])
@@ -325,7 +327,8 @@ def _not_planned(labels: Labels) -> str:
     return f"no cell was planned with {shown}: no grid crosses these factors"
 
 
-def _paired(values: Mapping[int, float], against: Mapping[int, float]) -> Estimate:
+def paired(values: Mapping[int, float], against: Mapping[int, float]) -> Estimate:
+    """Estimate a ratio from values by round; a round that only one of them has is left out."""
     rounds = sorted(set(values) | set(against))
     return paired_ratio(
         [values.get(number) for number in rounds], [against.get(number) for number in rounds]

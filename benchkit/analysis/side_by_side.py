@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchkit.analysis.comparable import differences, may_compare
 from benchkit.analysis.metrics import METRICS
 from benchkit.analysis.results import Comparison, Results
-from benchkit.analysis.stats import format_ratio, holm, judge, mean_interval
+from benchkit.analysis.stats import Verdict, format_ratio, holm, judge, mean_interval
 from benchkit.analysis.unpaired import trimmed_interval, unpaired_ratio
 from benchkit.errors import Faults, FormatError
 from benchkit.experiment.design import label_of
@@ -162,7 +163,14 @@ def compare_reports(
             metric=found,
             estimate=estimate,
             adjusted_p=p,
-            verdict=judge(estimate, adjusted_p=p, margin=margin, words=found.words),
+            verdict=_incomparable(records, label, against)
+            or judge(
+                estimate,
+                adjusted_p=p,
+                margin=margin,
+                words=found.words,
+                twin=doubtful_twin(records, label, against, metric=metric),
+            ),
         )
         for (label, context, estimate), p in zip(pairs, adjusted, strict=True)
     ]
@@ -187,7 +195,7 @@ def ratio_of_reports(
     Returns
     -------
     Estimate or None
-        None where the two are one report, or one of them did not plan the cell.
+        None where the two are one report or cannot be compared, or one did not plan the cell.
 
     Raises
     ------
@@ -202,7 +210,27 @@ def ratio_of_reports(
     for results in (Results(records[report]), Results(records[against])):
         for cell in [cell for cell in results.cells() if wanted.items() <= cell.items()][:1]:
             sides.append([*results.values(cell, metric).values()])
-    return None if report == against or len(sides) < 2 else unpaired_ratio(*sides)
+    if report == against or len(sides) < 2 or _incomparable(records, report, against):
+        return None
+    return unpaired_ratio(*sides)
+
+
+def doubtful_twin(records: Records, *labels: str, metric: str = "tps") -> Estimate | None:
+    """Give the twin that casts doubt on reports: one that differs from its baseline, else one.
+
+    A difference between two reports can be told no better than each can tell its own noise.
+    """
+    twins = [Results(records[label]).twin(metric) for label in labels]
+    known = [twin for twin in twins if twin is not None]
+    return next((twin for twin in known if twin.differs), known[0] if known else None)
+
+
+def _incomparable(records: Records, *labels: str) -> Verdict | None:
+    """Give the verdict on reports in which differs what must be alike; None for all others."""
+    found = may_compare(differences({label: records[label] for label in labels}))
+    if found.kind != "bad":
+        return None
+    return Verdict(kind="not judged", text=f"not judged: {found.text}")
 
 
 def comparison_notes(records: Records, metric: str = "tps") -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchkit.analysis.results import Results
+from benchkit.analysis.results import Results, paired
 from benchkit.analysis.stats import (
     Estimate,
     Interval,
@@ -21,7 +21,6 @@ from benchkit.analysis.stats import (
     holm,
     judge,
     mean_interval,
-    paired_ratio,
 )
 from benchkit.errors import Fault, InputError
 
@@ -56,6 +55,8 @@ class StatementComparison:
         The ratio of `level` to `against`, paired by round.
     adjusted_p
         The p-value of the ratio, Holm-adjusted over the statements compared.
+    twin
+        The twin's ratio for this statement; None without a twin.
     """
 
     statement: str
@@ -67,6 +68,7 @@ class StatementComparison:
     estimate: Estimate
     adjusted_p: float | None
     verdict: Verdict
+    twin: Estimate | None
 
 
 def statement_name(text: str) -> str:
@@ -150,7 +152,7 @@ def compare_statements(
     above, below = _by_statement(frame, above_cell), _by_statement(frame, below_cell)
     names = list(dict.fromkeys([*below, *above]))
     pairs = {name: (above.get(name, {}), below.get(name, {})) for name in names}
-    adjusted = holm([_paired(*pair).p_value for pair in pairs.values()])
+    adjusted = holm([paired(*pair).p_value for pair in pairs.values()])
     twins = _twins(results, frame, names)
     return [
         _compared(name, (above_cell[factor], below_cell[factor]), pairs[name], p, twins[name])
@@ -293,13 +295,8 @@ def _twins(
         if cell["twin"]:
             twin = _by_statement(frame, cell["levels"], twin=True)
             below = _by_statement(frame, cell["levels"])
-            return {name: _paired(twin.get(name, {}), below.get(name, {})) for name in names}
+            return {name: paired(twin.get(name, {}), below.get(name, {})) for name in names}
     return dict.fromkeys(names)
-
-
-def _paired(above: Values, below: Values) -> Estimate:
-    rounds = sorted({*above, *below})
-    return paired_ratio([above.get(n) for n in rounds], [below.get(n) for n in rounds])
 
 
 def _compared(
@@ -312,7 +309,7 @@ def _compared(
     above, below = pair
     rounds = sorted(above.keys() & below.keys())
     difference = mean_interval([above[n] - below[n] for n in rounds], log=False)
-    estimate = _paired(above, below)
+    estimate = paired(above, below)
     verdict = judge(
         estimate, adjusted_p=adjusted_p, margin=MARGIN, twin=twin, words=("slower", "faster")
     )
@@ -333,6 +330,7 @@ def _compared(
         estimate=estimate,
         adjusted_p=adjusted_p,
         verdict=verdict,
+        twin=twin,
     )
 
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchkit.errors import BuildError, Faults
+from benchkit.experiment.fitting import fitted
 from benchkit.experiment.ledger import project_root
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import builds
 from benchkit.postgres.builds import Build
-from benchkit.postgres.settings import catalogue, translate
+from benchkit.postgres.settings import catalogue
 from benchkit.workload.pgbench import FIELDS, Workload
 from benchkit.workload.scripts import is_file
 
@@ -38,6 +39,8 @@ RESERVED = frozenset(
         "epoch_s", "failed", "lag_ms", "latency_ms", "retried", "retries", "skipped", "time_s",
         "against", "caption", "colour", "factor", "level", "margin", "metric", "metrics",
         "results", "self", "trials", "x", "x_title",
+        "client_side", "event", "high", "low", "mean", "meta", "most", "ratio", "report",
+        "statement", "trim", "value", "verdict",
     }
 )  # fmt: skip
 
@@ -205,8 +208,11 @@ def make_cells(
     grids: Sequence[Sequence[str]] | None,
     baseline: Mapping[str, str],
     faults: Faults,
+    *,
+    same_settings: bool = False,
+    own_client: bool = False,
 ) -> list[Cell]:
-    """Turn factors into cells; the baseline's twin comes last.
+    """Turn factors into cells, each fitted to its build; the baseline's twin comes last.
 
     Faults are noted; the cells are only good where there are none.
     """
@@ -221,15 +227,16 @@ def make_cells(
     texts = {name for name, levels in factors.items() if is_sql(name, levels, known)}
     unknown = _unknown_factors(named, texts, known, faults)
     _check_groups(named, faults)
-    cells = []
+    chosen = []
     for labels in crossings(named, grids):
         values = {name: named[name][label] for name, label in labels.items()}
-        request = _with_levels(
-            base, {k: v for k, v in values.items() if k not in unknown}, texts, faults
-        )
-        settings, notes = translate(request.settings, request.build)
-        workload = _with_notebook_scripts(request.workload)
-        request = dataclasses.replace(request, settings=settings, workload=workload)
+        levels = {name: value for name, value in values.items() if name not in unknown}
+        chosen.append((labels, _with_levels(base, levels, texts, faults)))
+    alike = [request.build for _, request in chosen] if same_settings else []
+    cells = []
+    for labels, wanted in chosen:
+        request, notes = fitted(wanted, alike=alike, own_client=own_client)
+        request = dataclasses.replace(request, workload=_with_notebook_scripts(request.workload))
         cells.append(Cell(levels=labels, request=request, notes=tuple(notes)))
     return [*cells, *_twin(cells, baseline, faults)]
 

@@ -46,7 +46,7 @@ _CELL: _Shape = {
     "asked": {
         "build": _BUILD,
         "client": _BUILD,
-        "workload": {"script": (str, dict), "script_texts": _TEXTS, ANY: _SCALAR},
+        "workload": {"script": (str, dict), "script_texts": _TEXTS, "cache": _TEXT, ANY: _SCALAR},
         "settings": {ANY: _SCALAR},
         "sql": [_TEXT],
         "checksums": (bool,),

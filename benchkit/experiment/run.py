@@ -22,11 +22,13 @@ from benchkit.experiment.design import (
     make_cells,
     shuffled_rounds,
 )
+from benchkit.experiment.fitting import OWN_CLIENT
 from benchkit.experiment.ledger import Ledger, Record, runs_dir, unfinished
 from benchkit.experiment.watch import Standing as Standing
 from benchkit.experiment.watch import Watch as Watch
 from benchkit.experiment.watch import print_lines as print_lines
 from benchkit.measure import host
+from benchkit.measure.alike import made_alike
 from benchkit.measure.checks import check_requests, preflight
 from benchkit.measure.finding import Finding
 from benchkit.measure.gates import Limits
@@ -59,7 +61,10 @@ class Experiment:
         Factor -> label that others are compared with. The first cell that has these levels is
         entered twice: the twin shows the experiment's own noise.
     settings, build, client, checksums
-        Likewise for every cell. `client` is the newest pgbench found unless named.
+        Likewise for every cell. `client` is the newest pgbench found unless named; ``"own"`` takes
+        each build's own.
+    same_settings
+        Set alike what the builds have different defaults of, unless it is asked for.
     grids
         Which factors are crossed with each other; a factor not named in a grid stays at its first
         level there. None crosses all with all.
@@ -89,25 +94,25 @@ class Experiment:
         grids: Sequence[Sequence[str]] | None = None,
         seed: int | None = None,
         allow_assertions: bool = False,
+        same_settings: bool = False,
         limits: Limits | None = None,
     ) -> None:
         faults = Faults()
-        if not name.replace("_", "").replace("-", "").isalnum():
-            faults.add("name", f"{name!r}: letters, digits, _ and - only")
-        if not isinstance(rounds, int) or rounds < 1:
-            faults.add("rounds", f"{rounds!r} is not a number of rounds")
+        _check_plan(name, rounds, faults)
         self.name = name
         self.rounds = rounds
         self.baseline = {key: label_of(level) for key, level in (baseline or {}).items()}
         self.seed = seed
+        self.same_settings = same_settings
         base = replace(
-            _base_request(build, client, faults),
+            _base_request(build, "" if client == OWN_CLIENT else client, faults),
             workload=workload,
             settings=dict(settings or {}),
             checksums=checksums,
             limits=limits or Limits(),
         )
-        cells = make_cells(base, factors, grids, self.baseline, faults)
+        fits = {"same_settings": same_settings, "own_client": client == OWN_CLIENT}
+        cells = make_cells(base, factors, grids, self.baseline, faults, **fits)
         try:
             check_requests([cell.request for cell in cells], assertions=allow_assertions)
         except InputError as error:
@@ -123,12 +128,13 @@ class Experiment:
         translated = dict.fromkeys(note for cell in self.cells for note in cell.notes)
         requests = [cell.request for cell in self.cells]
         machine = host.fingerprint(workplace.home())
-        return [*check_memory(self.needs(), machine), *preflight(requests)] + [
+        alike = made_alike(requests) if self.same_settings else []
+        return [*check_memory(self.needs(), machine), *preflight(requests), *alike] + [
             Finding(
                 severity="info",
-                name="setting translated",
+                name="fitted to the build",
                 evidence=note,
-                fix="name the settings of each version, if this is not what is meant",
+                fix="name it for each version, if this is not what is meant",
             )
             for note in translated
         ]
@@ -227,6 +233,13 @@ class Experiment:
                 for cell in self.cells
             ],
         }
+
+
+def _check_plan(name: str, rounds: int, faults: Faults) -> None:
+    if not name.replace("_", "").replace("-", "").isalnum():
+        faults.add("name", f"{name!r}: letters, digits, _ and - only")
+    if not isinstance(rounds, int) or rounds < 1:
+        faults.add("rounds", f"{rounds!r} is not a number of rounds")
 
 
 def _base_request(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from benchkit.measure.finding import Finding
+from benchkit.measure.record import TrialRequest
 from benchkit.postgres.builds import Build
+from benchkit.postgres.defaults import common_value, differing_defaults
 from benchkit.postgres.flags import code_flags, code_options
+from benchkit.postgres.settings import catalogue
+from benchkit.postgres.values import OTHER_NAMES
+
+NONE = "nothing of the kind"
 
 
 def differences_of_builds(builds: Iterable[Build]) -> list[Finding]:
@@ -40,6 +46,52 @@ def differences_of_builds(builds: Iterable[Build]) -> list[Finding]:
                 )
             )
     return findings
+
+
+def differing_defaults_left(requests: Sequence[TrialRequest]) -> list[Finding]:
+    """Find the settings whose defaults differ between the builds and that are set nowhere."""
+    left = {
+        name: values
+        for name, values in differing_defaults(request.build for request in requests).items()
+        if not all(_sets(request, name) for request in requests)
+    }
+    if not left:
+        return []
+    return [
+        Finding(
+            severity="warning",
+            name="defaults differ between versions",
+            evidence="; ".join(f"{name}: {_by_version(values)}" for name, values in left.items()),
+            fix="same_settings=True sets them alike; or say that the defaults are the question",
+        )
+    ]
+
+
+def _by_version(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{value or NONE} in {text}" for text, value in values.items())
+
+
+def made_alike(requests: Sequence[TrialRequest]) -> list[Finding]:
+    """Say what was set because the defaults of the builds differ."""
+    builds = [request.build for request in requests]
+    shown = ", ".join(f"{name}={common_value(name, builds)}" for name in differing_defaults(builds))
+    if not shown:
+        return []
+    return [
+        Finding(
+            severity="info",
+            name="defaults made alike",
+            evidence=f"where a build has the setting and none was asked for: {shown}",
+            fix="name a setting to choose another value for all",
+        )
+    ]
+
+
+def _sets(request: TrialRequest, name: str) -> bool:
+    """Tell whether a request sets it, under any name, or its build has nothing to set."""
+    names = {name, OTHER_NAMES.get(name, name)}
+    asked = {key.lower() for key in request.settings}
+    return bool(names & asked) or not names & {key.lower() for key in catalogue(request.build)}
 
 
 def _names(one: Build, other: Build) -> str:

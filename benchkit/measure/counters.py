@@ -41,16 +41,15 @@ from benchkit.measure.views import (
     resets_of,
     rows_of,
 )
+from benchkit.postgres.versions import has
 
 Connection = psycopg.Connection[Any]
 Origin = tuple[str, int]
 
 # Who flushes when (pgstat.c): from 15 on a session at its end, else at most once a second, and on
 # demand. Before, the statistics collector's file is up to 500 ms old, and sessions send as seldom.
-_SHARED_MEMORY_SINCE = 150000
 _COLLECTOR_WAIT_S = 0.55
 _LOOK_S = 0.02
-_CLEAR_SNAPSHOT_SINCE = 80300  # release notes 8.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +92,7 @@ def flush_statistics(connection: Connection, timeout_s: float = 2.0) -> None:
         previous, clients = clients, _clients(connection)
         if clients == previous:
             break
-    if connection.info.server_version >= _SHARED_MEMORY_SINCE:
+    if has(connection.info.server_version, "statistics in shared memory"):
         connection.execute("SELECT pg_stat_force_next_flush()", prepare=False)
         return
     for _ in range(2):  # once until this session may send, once for the file to be renewed
@@ -160,7 +159,7 @@ def settle(
         time ran out: the second snapshot may then lack the end of the run.
     """
     deadline = time.monotonic() + timeout_s
-    clear = connection.info.server_version >= _CLEAR_SNAPSHOT_SINCE
+    clear = has(connection.info.server_version, "pg_stat_clear_snapshot")
     # All looks in one transaction, so that looking does not add to what is counted.
     with connection.transaction() if clear else nullcontext():
         while not _complete(connection, transactions, before):

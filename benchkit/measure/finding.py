@@ -18,9 +18,12 @@ class Finding:
         What was seen.
     fix
         What to do about it.
+    reference
+        Where it is explained; "" where benchkit itself is the source.
     """
 
     severity: str
     name: str
     evidence: str
     fix: str
+    reference: str = ""

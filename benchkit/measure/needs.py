@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchkit.errors import FormatError
+from benchkit.errors import BenchkitError, FormatError
 from benchkit.measure.finding import Finding
 from benchkit.measure.record import TrialRequest
 from benchkit.postgres.settings import text_of
 from benchkit.units import memory_bytes, parse_quantity, show_bytes, show_duration
 from benchkit.workload.disk import needed_bytes
 from benchkit.workload.pgbench import Workload
+from benchkit.workload.run import is_loaded
 
 # Measured at scales 10 to 100 on a virtual disk: a load writes tables, index and vacuum.
 _LOAD_BYTES_PER_S = 40 * 1024**2
@@ -35,7 +36,7 @@ class Needs:
     trials
         How many there are.
     disk_bytes
-        For the loaded clusters, one clone and its WAL.
+        For the clusters that are still to be loaded, one clone and its WAL.
     memory_bytes
         Of the largest server: shared_buffers and its sessions. What the page cache holds of the
         database comes on top.
@@ -70,13 +71,28 @@ class Needs:
 
 
 def loaded_for(requests: Sequence[TrialRequest]) -> list[Workload]:
-    """List a workload for each loaded cluster: one by build, scale and fillfactor, and by SQL."""
+    """List a workload for each cluster that is still to be loaded, and stays in the cache.
+
+    There is one by build, scale and fillfactor, and one more by SQL.
+    """
     clusters = {
-        (build.fingerprint, workload.scale, workload.fillfactor, sql): workload
-        for build, workload, asked in ((r.build, r.workload, r.sql) for r in requests)
-        for sql in ((), asked)
+        (r.build.fingerprint, r.workload.scale, r.workload.fillfactor, sql): (r, sql)
+        for r in requests
+        for sql in ((), r.sql)
     }
-    return list(clusters.values())
+    return [asked.workload for asked, sql in clusters.values() if not _is_loaded(asked, sql)]
+
+
+def _is_loaded(request: TrialRequest, sql: Sequence[str]) -> bool:
+    with contextlib.suppress(BenchkitError, OSError):  # what is wrong with it is said elsewhere
+        return is_loaded(
+            request.build,
+            request.client,
+            request.workload,
+            sql=sql,
+            checksums=request.checksums,
+        )
+    return False
 
 
 def needs_of(requests: Sequence[TrialRequest], rounds: int) -> Needs:
@@ -86,7 +102,7 @@ def needs_of(requests: Sequence[TrialRequest], rounds: int) -> Needs:
     load_s = sum(workload.database_bytes for workload in kept) / _LOAD_BYTES_PER_S
     return Needs(
         trials=len(requests) * rounds,
-        disk_bytes=needed_bytes(kept),
+        disk_bytes=needed_bytes(kept, workloads),
         memory_bytes=max(_server_bytes(request) for request in requests),
         duration_s=load_s + rounds * sum(map(trial_s, workloads)),
         transactions=rounds * sum(w.transactions * w.clients for w in workloads),

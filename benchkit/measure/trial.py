@@ -241,7 +241,8 @@ class _Course:
                 duration_s=duration_s,
                 on_progress=on_progress,
             )
-        self.texts[f"{name}.stdout.txt"], self.texts[f"{name}.stderr.txt"] = run.stdout, run.stderr
+            # Inside: leaving may raise, and what pgbench said is kept all the same.
+            self.texts |= {f"{name}.stdout.txt": run.stdout, f"{name}.stderr.txt": run.stderr}
         return run
 
     def _count(self, connection: Connection, before: counters.Counters, run: Run) -> dict[str, Any]:

@@ -13,13 +13,14 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchkit.errors import BenchkitError, BuildError, Fault, InputError
 from benchkit.postgres import account, installation, workplace
+from benchkit.postgres.flags import code_flags, code_options
 from benchkit.postgres.versions import Version
 
 
@@ -238,6 +239,22 @@ def find(wanted: Build | str | Path = "") -> Build:
     )
 
 
+def labelled_builds(builds: Sequence[Build]) -> dict[str, Build]:
+    """Label builds by version, and by directory too where several are of one version.
+
+    Returns
+    -------
+    dict
+        Label -> build, as levels of a factor: ``{"9.4devel (8800d8)": ...}`` for a build in
+        ``/opt/8800d8/bin``.
+    """
+    labels = [build.label for build in builds]
+    return {
+        label if labels.count(label) == 1 else f"{label} ({build.bin_dir.parent.name})": build
+        for label, build in zip(labels, builds, strict=True)
+    }
+
+
 def newest_client() -> Build:
     """Find the build whose pgbench is the newest: by default it drives every server.
 
@@ -255,22 +272,29 @@ def newest_client() -> Build:
 def fair_builds() -> list[Build]:
     """Choose the builds to compare where none is named, newest first.
 
-    A difference between builds of two builders may be one of compilers and flags. So: from the
-    builder with the most major versions (of those, with the newest), the newest and the oldest.
-    Where no builder has two, the newest build alone.
+    A difference between builds of two builders may be one of compilers and flags. So: of those that
+    were compiled alike, as far as is known, the largest group of major versions, and of it the
+    newest and the oldest.
 
     Raises
     ------
     BuildError
-        There is no build that can be measured.
+        No two were compiled alike.
     """
-    groups: dict[str, dict[str, Build]] = {}
+    groups: dict[Any, dict[str, Build]] = {}
     for build in discover():
-        if build.pgbench and not build.assertions:
-            groups.setdefault(build.origin, {}).setdefault(build.version.major, build)
+        if build.assertions or build.configure is None or build.cflags is None:
+            continue
+        options, flags = code_options(build.configure), code_flags(build.cflags)
+        alike = (build.compiler, *(options or ()), *(flags or ()))
+        groups.setdefault(alike, {}).setdefault(build.version.major, build)
     largest = max(groups.values(), key=len, default={})
     if len(largest) < 2:
-        return [find()]
+        raise BuildError(
+            "no two major versions of PostgreSQL here were compiled alike",
+            evidence="\n".join(f"{build.version}  {build.bin_dir}" for build in discover()),
+            advice="pip install 'benchkit[releases]', or name the builds to compare",
+        )
     chosen = sorted(largest.values(), key=lambda build: build.version.number)
     return [chosen[-1], chosen[0]]
 

@@ -85,6 +85,28 @@ def write_settings(data_dir: Path, text: str) -> None:
     account.account().own(path)
 
 
+def _template_key(
+    build: Build, contents: Mapping[str, Any], *, checksums: bool
+) -> tuple[Path, dict[str, Any]]:
+    """Give the place of a template, and what it is described by."""
+    description = {
+        "template_version": TEMPLATE_VERSION,
+        "build": build.fingerprint,
+        "version": build.version.text,
+        "machine": platform.machine(),
+        "initdb": initdb_options(build, checksums=checksums),
+        "contents": dict(contents),
+    }
+    text = json.dumps(description, sort_keys=True)
+    place = workplace.home() / "templates" / hashlib.sha256(text.encode()).hexdigest()[:20]
+    return place, description
+
+
+def has_template(build: Build, contents: Mapping[str, Any], *, checksums: bool = False) -> bool:
+    """Tell whether a loaded cluster is in the cache; parameters as in :func:`template`."""
+    return (_template_key(build, contents, checksums=checksums)[0] / "template.json").exists()
+
+
 def template(
     build: Build,
     *,
@@ -110,16 +132,7 @@ def template(
     tuple
         The template's data directory (stopped cleanly, never to be started), and its description.
     """
-    description = {
-        "template_version": TEMPLATE_VERSION,
-        "build": build.fingerprint,
-        "version": build.version.text,
-        "machine": platform.machine(),
-        "initdb": initdb_options(build, checksums=checksums),
-        "contents": dict(contents),
-    }
-    text = json.dumps(description, sort_keys=True)
-    place = workplace.home() / "templates" / hashlib.sha256(text.encode()).hexdigest()[:20]
+    place, description = _template_key(build, contents, checksums=checksums)
     if not (place / "template.json").exists():
         with workplace.under_construction(place) as unfinished:
             data_dir = unfinished / "data"

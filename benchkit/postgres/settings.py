@@ -17,7 +17,7 @@ from benchkit.errors import BuildError, Faults, FormatError, nearest
 from benchkit.postgres.account import Finished
 from benchkit.postgres.builds import Build, reachable
 from benchkit.postgres.versions import has
-from benchkit.units import MEMORY_BYTES, TIME_US, memory_bytes, parse_quantity
+from benchkit.units import MEMORY_BYTES, TIME_US, memory_bytes, parse_quantity, spelled
 
 Value = str | int | float | bool
 
@@ -45,7 +45,7 @@ _PAIRS: dict[str, tuple[str, Callable[[str], str]]] = {
     "checkpoint_segments": ("max_wal_size", lambda text: f"{3 * int(text) * 16}MB"),
     "max_wal_size": (
         "checkpoint_segments",
-        lambda text: str(max(1, round(memory_bytes(text) / 3 / 16 / 1024**2))),
+        lambda text: str(max(1, round(memory_bytes(spelled(text)) / 3 / 16 / 1024**2))),
     ),
 }
 

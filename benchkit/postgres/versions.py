@@ -102,17 +102,35 @@ FACTS = {
     "pgbench -L": Fact(since=90500, source="release notes 9.5"),
     "pgbench -b": Fact(since=90600, source="release notes 9.6, with @weight"),
     "pgbench clients need not divide by threads": Fact(since=90600, source="commit ba3deeefb0"),
+    "pgbench --aggregate-interval": Fact(since=90300, source="release notes 9.3"),
+    "pgbench lag in the log of intervals": Fact(since=90400, source="pgbench.c 9.4, with -R"),
+    "pgbench skipped in the log of intervals": Fact(since=90500, source="pgbench.c 9.5, with -L"),
+    "pgbench log of intervals with all columns": Fact(since=150000, source="pgbench.c 15"),
+    "pgbench subtracts too much connection time": Fact(
+        since=90000, until=90500, source="commit a16db3a07d"
+    ),
+    "pgbench counts skipped transactions as processed": Fact(
+        since=90600, until=110000, source="commit 16827d4424"
+    ),
+    "pgbench -C counts reconnections": Fact(since=140000, source="release notes 14"),
     "pgbench --random-seed": Fact(since=110000, source="release notes 11"),
     "pgbench exit code 2": Fact(since=120000, source="commit 5b75a4f826"),
     "pgbench_ prefix of table names": Fact(since=80400, source="release notes 8.4"),
     "pg_stat_activity.state": Fact(since=90200, source="release notes 9.2"),
     "pg_stat_activity.wait_event": Fact(since=90600, source="release notes 9.6"),
+    "wait events of reads, writes and the client": Fact(since=100000, source="release notes 10"),
+    "pg_stat_clear_snapshot": Fact(since=80300, source="release notes 8.3"),
+    "statistics in shared memory": Fact(since=150000, source="release notes 15; pgstat.c"),
+    "unit B": Fact(since=110000, source="release notes 11"),
+    "unit TB": Fact(since=90400, source="commit bab54e383d"),
+    "unit us": Fact(since=120000, source="commit 1a83a80a2f"),
     "wal_level": Fact(since=90000, source="release notes 9.0"),
     "wal_level = minimal needs max_wal_senders = 0": Fact(since=100000, source="postmaster.c 10"),
 }
 
 
-def has(version: Version, fact: str) -> bool:
-    """Tell whether a version has what :data:`FACTS` names."""
+def has(version: Version | int, fact: str) -> bool:
+    """Tell whether a version, or its number, has what :data:`FACTS` names."""
     known = FACTS[fact]
-    return known.since <= version.number < known.until
+    number = version if isinstance(version, int) else version.number
+    return known.since <= number < known.until

@@ -208,8 +208,8 @@ def find_notebook(name_or_path: str | Path) -> Path:
         if path.is_file():
             return path
         raise InputError([Fault(where="notebook", problem=f"there is no file {path}")])
-    known = {info.name: info.path for info in list_notebooks()}
-    known |= {own.stem: own for own in Path.cwd().glob("*.ipynb")}
+    known = {own.stem: own for own in Path.cwd().glob("*.ipynb")}
+    known |= {info.name: info.path for info in list_notebooks()}  # an executed copy may lie here
     if path.name not in known:
         faults = Faults()
         faults.unknown("notebook", path.name, known, kind="notebook")

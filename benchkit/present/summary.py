@@ -29,14 +29,20 @@ def show_findings(findings: Sequence[Finding]) -> None:
     if not findings:
         show_note("The preflight found nothing that would make these numbers wrong.", "good")
         return
-    frame = pd.DataFrame(
+    grouped: dict[tuple[str, str, str, str], list[str]] = {}
+    for item in findings:
+        about = (item.severity, item.name, item.fix, item.reference)
+        grouped.setdefault(about, []).append(item.evidence)
+    rows = [
         {
-            "Severity": [finding.severity for finding in findings],
-            "What": [finding.name for finding in findings],
-            "Seen": [finding.evidence for finding in findings],
-            "What to do": [finding.fix for finding in findings],
+            "Severity": severity,
+            "What": name,
+            "Seen": "; ".join(seen),
+            "What to do": f"{fix} ({reference})" if reference else fix,
         }
-    )
+        for (severity, name, fix, reference), seen in grouped.items()
+    ]
+    frame = pd.DataFrame(rows)
     show_table(frame, caption="What may mislead, found before measuring", row_header="Severity")
 
 
@@ -44,6 +50,9 @@ def show_comparisons(comparisons: Sequence[Comparison], results: Results, *, cap
     """Show ratios with intervals and verdicts in words, and the twin's A/A result beside them."""
     import pandas as pd
 
+    if not comparisons:
+        show_note(f"{caption}: there is nothing to compare, only one level was measured.")
+        return
     rows = []
     for item in comparisons:
         estimate = item.estimate
@@ -117,9 +126,15 @@ def _drift_words(frame: pd.DataFrame) -> list[str]:
     return [f"{len(slower)} of {len(frame)} cells slow down as they go on."]
 
 
-def show_claims(claims: Sequence[Claim], results: Results) -> None:
-    """Show each published claim with what was measured here and a verdict."""
-    frame = claims_table(claims, twin=results.twin())
+def show_claims(claims: Sequence[Claim], results: Results | None = None) -> None:
+    """Show each published claim with what was measured here and a verdict.
+
+    Parameters
+    ----------
+    results
+        Whose twin stands beside the claims that have none of their own; None: there is none.
+    """
+    frame = claims_table(claims, twin=results.twin() if results else None)
     notes = "Intervals of 95 %; the verdicts hold for all claims of the table together."
     caption = "Published claims and what was measured here"
     show_table(frame, caption=caption, notes=notes, row_header="Claim")
@@ -150,6 +165,7 @@ def show_provenance(record: Record) -> None:
     specification = record.specification
     rows = [*_build_rows(specification), *_host_rows(specification["host"])]
     rows += [
+        ("Caches before a run", _caches(specification)),
         ("Settings asked for", _asked_settings(specification)),
         ("Not at their defaults in the servers", _effective_settings(record)),
         ("Random order", f"seed {specification['seed']}, {specification['rounds']} rounds"),
@@ -160,7 +176,8 @@ def show_provenance(record: Record) -> None:
 
 
 def _build_rows(specification: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = {}
+    rows: dict[str, str] = {}
+    clients: dict[str, None] = {}
     for cell in specification["cells"]:
         build, client = cell["asked"]["build"], cell["asked"]["client"]
         flags = " ".join(build["configure"] or ["flags unknown"])
@@ -168,8 +185,8 @@ def _build_rows(specification: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows[f"PostgreSQL {build['version']}"] = (
             f"{build['origin']}; configured with {flags or 'nothing'}; {compiler}"
         )
-        rows["Client"] = f"pgbench {client['pgbench']} ({client['origin']})"
-    return list(rows.items())
+        clients[f"pgbench {client['pgbench']} ({client['origin']})"] = None
+    return [*rows.items(), ("Client", "; ".join(clients))]
 
 
 def _host_rows(host: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -180,6 +197,19 @@ def _host_rows(host: Mapping[str, Any]) -> list[tuple[str, str]]:
     system = f"{host.get('os_name')} {host.get('os_version') or ''}, {host.get('kernel')}"
     disk = f"{host.get('filesystem_type')} on {host.get('filesystem_device')}"
     return [("Machine", machine), ("System", system), ("File system", disk)]
+
+
+_CACHES = {
+    "cloned": "shared_buffers empty, the files in the page cache as cloning left them",
+    "cold": "shared_buffers empty, the files dropped from the page cache (posix_fadvise)",
+    "uncached": "tables dropped from the page cache before and all through the run (posix_fadvise)",
+    "prewarmed": "tables and indexes read into shared_buffers",
+}
+
+
+def _caches(specification: Mapping[str, Any]) -> str:
+    used = dict.fromkeys(cell["asked"]["workload"]["cache"] for cell in specification["cells"])
+    return "; ".join(f"{name}: {_CACHES.get(name, name)}" for name in used)
 
 
 def _asked_settings(specification: Mapping[str, Any]) -> str:

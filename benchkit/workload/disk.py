@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchkit.errors import Faults, FormatError
-from benchkit.units import memory_bytes
+from benchkit.units import memory_bytes, spelled
 from benchkit.workload.pgbench import BYTES_PER_SCALE, Workload
 
 _EMPTY_BYTES = 64 * 1024**2  # an empty cluster with its first WAL segments
@@ -49,7 +49,8 @@ def cache_sizes(sizes: Sequence[str], *, scale: int) -> dict[str, str]:
                 setting = f"{max(megabytes, 1)}MB"
                 found[f"{text[:-1].strip()} % = {setting}"] = memory_bytes(setting), setting
             else:
-                found[text] = memory_bytes(text), text
+                setting = spelled(text)
+                found[text] = memory_bytes(setting), setting
         except (ValueError, FormatError) as error:
             faults.add("size", f"{text!r} is neither a size nor a share of the database: {error}")
     faults.raise_any()
@@ -62,28 +63,32 @@ def free_bytes(path: Path) -> int:
     return state.f_bavail * state.f_frsize
 
 
-def needed_bytes(kept: Sequence[Workload]) -> int:
-    """Give what the loaded clusters, one clone of the largest and its WAL need, in bytes.
+def needed_bytes(missing: Sequence[Workload], measured: Sequence[Workload]) -> int:
+    """Give what the clusters to load, one clone of the largest and its WAL need, in bytes.
 
     A tenth is to spare.
 
     Parameters
     ----------
-    kept
-        For each loaded cluster that will be kept, at the most, the workload it is loaded for.
+    missing
+        For each cluster that is still to be loaded and kept, the workload it is loaded for.
+    measured
+        The workloads of all trials: the largest is what a clone takes.
     """
-    largest = max(workload.database_bytes for workload in kept)
-    sizes = [size + _EMPTY_BYTES for size in (*(w.database_bytes for w in kept), largest)]
+    largest = max(workload.database_bytes for workload in measured)
+    sizes = [size + _EMPTY_BYTES for size in (*(w.database_bytes for w in missing), largest)]
     return int(sum(sizes) * _SPARE) + _WAL_BYTES
 
 
-def check_disk(kept: Sequence[Workload], place: Path, faults: Faults) -> None:
-    """Check that the loaded clusters and one clone fit the disk; `kept` as in needed_bytes."""
-    needed, free = needed_bytes(kept), free_bytes(place)
+def check_disk(
+    missing: Sequence[Workload], measured: Sequence[Workload], place: Path, faults: Faults
+) -> None:
+    """Check that the clusters to load and one clone fit the disk, as in :func:`needed_bytes`."""
+    needed, free = needed_bytes(missing, measured), free_bytes(place)
     if needed <= free:
         return
-    largest = max(kept, key=lambda workload: workload.database_bytes)
-    sizes = [workload.database_bytes + _EMPTY_BYTES for workload in (*kept, largest)]
+    largest = max(measured, key=lambda workload: workload.database_bytes)
+    sizes = [workload.database_bytes + _EMPTY_BYTES for workload in (*missing, largest)]
     copies = [size for size in sizes if size == largest.database_bytes + _EMPTY_BYTES]
     each = ((free - _WAL_BYTES) / _SPARE - (sum(sizes) - sum(copies))) / len(copies)
     fits = max(0, int((each - _EMPTY_BYTES) * largest.fillfactor / 100 / BYTES_PER_SCALE))

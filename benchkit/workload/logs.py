@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchkit.errors import FormatError
+from benchkit.postgres.versions import has
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +110,8 @@ def read_aggregate_log(
     names = _interval_columns(client_version_num, rate=rate, latency_limit=latency_limit)
     frames = [_columns(path, _whole_lines(path), names) for path in _listed(paths)]
     table = pd.concat(frames, ignore_index=True)
-    if client_version_num < 150000 and "skipped" in names:
+    whole = has(client_version_num, "pgbench log of intervals with all columns")
+    if not whole and "skipped" in names:
         table["transactions"] -= table["skipped"]
     unused = [*(() if rate else _LAG), *(() if rate and latency_limit else ["skipped"])]
     return _per_interval(table.drop(columns=unused, errors="ignore"))
@@ -118,15 +120,17 @@ def read_aggregate_log(
 def _interval_columns(
     client_version_num: int, *, rate: bool, latency_limit: bool
 ) -> tuple[str, ...]:
-    if client_version_num < 90300:
+    if not has(client_version_num, "pgbench --aggregate-interval"):
         raise FormatError(
             f"pgbench {client_version_num} writes no log of intervals",
             advice="--aggregate-interval exists from 9.3 on; use --log without it",
         )
-    if client_version_num >= 150000:
+    if has(client_version_num, "pgbench log of intervals with all columns"):
         return (*_INTERVAL, *_LAG, "skipped", *_COUNTS)
-    lag = _LAG if rate and client_version_num >= 90400 else ()
-    skipped = ("skipped",) if lag and latency_limit and client_version_num >= 90500 else ()
+    lagging = rate and has(client_version_num, "pgbench lag in the log of intervals")
+    skipping = latency_limit and has(client_version_num, "pgbench skipped in the log of intervals")
+    lag = _LAG if lagging else ()
+    skipped = ("skipped",) if lagging and skipping else ()
     return (*_INTERVAL, *lag, *skipped)
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchkit.errors import FormatError
+from benchkit.postgres.versions import has
 from benchkit.workload.report_lines import TPS_KINDS, ReportLines
 
 
@@ -211,10 +212,10 @@ def comparable_tps(
     Under ``-C`` up to 13 the "excluding" figure leaves out the reconnections, which are always in
     from 14 on. The "including" one is taken.
     """
-    inflated = 90000 <= client_version_num < 90500
-    partial = reconnect and client_version_num < 140000
+    inflated = has(client_version_num, "pgbench subtracts too much connection time")
+    partial = reconnect and not has(client_version_num, "pgbench -C counts reconnections")
     tps = report.tps_including_connections if inflated or partial else report.tps
-    counts_skipped = 90600 <= client_version_num < 110000
+    counts_skipped = has(client_version_num, "pgbench counts skipped transactions as processed")
     if tps is not None and counts_skipped and report.skipped and report.transactions:
         tps *= max(report.transactions - report.skipped, 0) / report.transactions
     return tps or None

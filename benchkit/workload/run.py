@@ -232,12 +232,7 @@ def loaded_template(
         The load failed, or the tables are not what they should be.
     """
     build, client = reachable(build), reachable(client)
-    contents: dict[str, Any] = {
-        "load": "pgbench",
-        "client": client.pgbench and client.pgbench.text,
-        "scale": workload.scale,
-        "fillfactor": workload.fillfactor,
-    }
+    contents = _contents(client, workload)
     base = None
 
     def load(data_dir: Path) -> dict[str, Any]:
@@ -250,12 +245,31 @@ def loaded_template(
         base = template
         template, description = cluster.template(
             build,
-            contents=contents | {"sql": list(sql)},
+            contents=_contents(client, workload, sql),
             load=lambda data_dir: _run_sql(build, data_dir, sql),
             checksums=checksums,
             base=base,
         )
     return template, description
+
+
+def _contents(client: Build, workload: Workload, sql: Sequence[str] = ()) -> dict[str, Any]:
+    """Describe what a template holds."""
+    contents = {
+        "load": "pgbench",
+        "client": client.pgbench and client.pgbench.text,
+        "scale": workload.scale,
+        "fillfactor": workload.fillfactor,
+    }
+    return contents | ({"sql": list(sql)} if sql else {})
+
+
+def is_loaded(
+    build: Build, client: Build, workload: Workload, *, sql: Sequence[str] = (), checksums: bool
+) -> bool:
+    """Tell whether :func:`loaded_template` has this cluster already."""
+    contents = _contents(client, workload, sql)
+    return cluster.has_template(reachable(build), contents, checksums=checksums)
 
 
 @contextlib.contextmanager

@@ -45,7 +45,13 @@ VALUES = (90.0, 100.0, 101.0, 103.0, 250.0)
 
 
 def _cell(levels: Mapping[str, str], twin: bool) -> dict[str, Any]:
-    workload = {"script": "tpcb-like", "script_texts": {}, "clients": 4, "duration_s": 10}
+    workload = {
+        "script": "tpcb-like",
+        "script_texts": {},
+        "cache": "cloned",
+        "clients": 4,
+        "duration_s": 10,
+    }
     asked = {
         "build": BUILD,
         "client": BUILD,
@@ -75,18 +81,27 @@ def _trial(cell: Mapping[str, Any], key: str, number: int, tps: float) -> dict[s
     }
 
 
+def _share(cell: Mapping[str, Any], number: int, twin_pct: float) -> float:
+    above_pct = twin_pct * number if twin_pct else (-1) ** number
+    return 1 + above_pct / 100 if cell["twin"] else 1.0
+
+
 def machine(
     directory: Path = Path("/nowhere"),
     *,
     host: Mapping[str, Any] | None = None,
     factor: float = 1.0,
     values: Sequence[float] = VALUES,
+    twin_pct: float = 0.0,
 ) -> Record:
-    """Make one machine's record: every cell has the same values, times a factor."""
+    """Make one machine's record: every cell has the same values, times a factor.
+
+    The twin is `twin_pct` of the round's number above the baseline; with 0 it lies about it.
+    """
     levels = [{"wal_buffers": w, "scale": s} for w in FACTORS["wal_buffers"] for s in ("1", "10")]
     cells = [*(_cell(item, twin=False) for item in levels), _cell(levels[0], twin=True)]
     trials = [
-        _trial(cell, f"{place}-{number}", number, tps * factor * (1 + cell["twin"] * number / 100))
+        _trial(cell, f"{place}-{number}", number, tps * factor * _share(cell, number, twin_pct))
         for place, cell in enumerate(cells)
         for number, tps in enumerate(values, 1)
     ]

@@ -83,6 +83,7 @@ def test_a_row_for_each_claim() -> None:
             "Claim": "faster",
             "Published": "2.2x",
             "Measured here": "2.000 [1.800, 2.200]",
+            "Borne out by": "at least 1.5",
             "Verdict": "confirmed",
             "Remark": "by another way",
         },
@@ -90,6 +91,7 @@ def test_a_row_for_each_claim() -> None:
             "Claim": "faster",
             "Published": "2.2x",
             "Measured here": None,
+            "Borne out by": "",
             "Verdict": "not testable here",
             "Remark": "one build only",
         },
@@ -118,3 +120,10 @@ def test_a_twin_that_says_nothing_good_decides_nothing(twin: Estimate, why: str)
 def test_a_run_without_a_twin_decides() -> None:
     (row,) = rows(claim(at_least=1.5), twin=None)
     assert row["Verdict"] == "confirmed"
+
+
+def test_a_figure_that_is_not_throughput_has_a_twin_of_its_own() -> None:
+    differing = estimate(1.1, 1.05, 1.15)
+    own = [claim(at_least=1.5, twin=differing), claim(at_least=1.5, twin=QUIET)]
+    assert [row["Verdict"] for row in rows(*own, twin=QUIET)] == ["undecided", "confirmed"]
+    assert [row["Verdict"] for row in rows(*own, twin=differing)] == ["undecided", "confirmed"]

@@ -10,6 +10,7 @@ from benchkit.analysis.side_by_side import (
     UNPAIRED,
     compare_reports,
     comparison_notes,
+    doubtful_twin,
     label_reports,
     ratio_of_reports,
     read_reports,
@@ -66,7 +67,8 @@ def test_each_cell_is_compared_with_its_like() -> None:
 
 
 def test_the_notes_tell_of_the_missing_twin_and_of_each_reports_own() -> None:
-    first, *twins = comparison_notes(TWO)
+    records = {"A": machine(twin_pct=1), "B": machine(host=OTHER, factor=2.0, twin_pct=1)}
+    first, *twins = comparison_notes(records)
     assert first == UNPAIRED
     assert [note[:7] for note in twins] == ["A, the ", "B, the "]
     assert "looks like a difference" in twins[0]  # 1 to 5 % above in every round
@@ -87,6 +89,26 @@ def test_a_clear_difference_has_its_word() -> None:
     records = {"A": machine(values=values), "B": machine(values=values, factor=0.5)}
     verdicts = {item.verdict.kind for item in compare_reports(records, "A")}
     assert verdicts == {"slower"}
+
+
+def test_a_report_that_cannot_tell_its_own_noise_is_not_judged() -> None:
+    doubtful = {"A": machine(), "B": machine(host=OTHER, factor=9.0, twin_pct=1)}
+    found = compare_reports(doubtful, "A")
+    assert {item.verdict.kind for item in found} == {"not judged"}
+    twin = doubtful_twin(doubtful, "A", "B")
+    assert twin is not None
+    assert twin.differs
+
+
+def test_reports_that_cannot_be_compared_are_not_judged() -> None:
+    other = machine(host=OTHER, factor=9.0)
+    for cell in other.specification["cells"]:
+        cell["asked"]["build"]["version"] = "17.0"
+    records = {"A": machine(), "B": other}
+    found = compare_reports(records, "A")
+    assert {item.verdict.kind for item in found} == {"not judged"}
+    assert "cannot be compared" in found[0].verdict.text
+    assert ratio_of_reports(records, "B", "A", wal_buffers="512kB", scale=10) is None
 
 
 def test_cells_that_only_one_report_has_are_left_out() -> None:

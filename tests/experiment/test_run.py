@@ -112,7 +112,7 @@ def test_a_grid_leaves_no_level_that_is_not_measured(tiny: Callable[..., Experim
 
 def test_the_preflight_says_what_was_translated(tiny: Callable[..., Experiment]) -> None:
     found = tiny(settings={"checkpoint_segments": 32}).check()
-    (translated,) = [finding for finding in found if finding.name == "setting translated"]
+    (translated,) = [finding for finding in found if finding.name == "fitted to the build"]
     assert "checkpoint_segments=32 became max_wal_size=1536MB" in translated.evidence
 
 

@@ -6,9 +6,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from benchkit.measure.alike import differences_of_builds
+from benchkit.measure.alike import differences_of_builds, differing_defaults_left, made_alike
+from benchkit.measure.record import TrialRequest
 from benchkit.postgres.builds import Build
 from benchkit.postgres.versions import parse_version
+from benchkit.workload.pgbench import Workload
 
 
 def made(version: str, *configure: str, **changes: Any) -> Build:
@@ -79,3 +81,18 @@ def test_each_is_compared_with_the_first() -> None:
     builds = [made("16.1", "--a"), made("17.1", "--a"), made("18.1", "--b")]
     (found,) = differences_of_builds(builds)
     assert found.evidence.startswith("PostgreSQL 16.1 (source) and PostgreSQL 18.1 (source): ")
+
+
+def test_defaults_that_differ_and_are_set_nowhere_are_named(build: Build) -> None:
+    old = dataclasses.replace(build, version=parse_version("17.0"), fingerprint="old")
+    requests = [
+        TrialRequest(build=one, client=build, workload=Workload(), settings={"io_method": "sync"})
+        for one in (build, old)
+    ]
+    (found,) = differing_defaults_left(requests)
+    assert (found.severity, found.name) == ("warning", "defaults differ between versions")
+    assert f"effective_io_concurrency: 16 in {build.version}, 1 in 17.0" in found.evidence
+    assert "io_method" not in found.evidence
+    assert differing_defaults_left(requests[:1]) == []
+    (made,) = made_alike(requests)
+    assert "effective_io_concurrency=1" in made.evidence

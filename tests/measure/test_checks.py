@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchkit.errors import Fault, InputError
-from benchkit.measure import cache, checks, host
+from benchkit.measure import cache, host
 from benchkit.measure.checks import Finding, check_requests, preflight
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres.builds import Build
@@ -179,15 +179,6 @@ def test_an_input_error_lists_its_faults(build: Build) -> None:
 # Warned of
 
 
-def test_a_short_run_is_only_worth_a_remark(build: Build) -> None:
-    asked = request(build, fields={"duration_s": 10})
-    assert "run shorter than a checkpoint cycle" in names(preflight([asked]), "info")
-    (found,) = checks._short_run(asked)
-    assert found.evidence.startswith("10 s against checkpoint_timeout=300 s")
-    quick = request(build, fields={"duration_s": 31}, settings={"checkpoint_timeout": "30s"})
-    assert list(checks._short_run(quick)) == []
-
-
 def test_worst_first_and_each_once(build: Build) -> None:
     unsafe = {
         "fsync": False,
@@ -206,17 +197,6 @@ def test_worst_first_and_each_once(build: Build) -> None:
     assert all(finding.evidence and finding.fix for finding in found)
 
 
-def test_a_safe_request_is_not_called_unsafe(build: Build) -> None:
-    asked = request(build, settings={"fsync": True, "synchronous_commit": "local"})
-    assert list(checks._unsafe_settings(asked)) == []
-
-
-@pytest.mark.parametrize("script", ["select-only", "simple-update"])
-def test_scale_below_clients_matters_for_tpcb_only(build: Build, script: str) -> None:
-    asked = request(build, fields={"clients": 4, "script": script})
-    assert list(checks._scale_below_clients(asked)) == []
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -232,7 +212,7 @@ def test_a_warm_up_warms_a_cold_cache(build: Build, fields: dict[str, Any], said
         if finding.name == "a cold cache that is warmed up"
     ]
     assert bool(found) == said
-    assert all("cache='uncached'" in finding.fix for finding in found)
+    assert all('cache="uncached"' in finding.fix for finding in found)
 
 
 def test_builds_of_two_compilations_are_told(build: Build) -> None:
@@ -240,19 +220,6 @@ def test_builds_of_two_compilations_are_told(build: Build) -> None:
     name = "builds compiled differently"
     assert name in names(preflight([request(build), request(other, client=build)]), "warning")
     assert name not in names(preflight([request(build), request(build)]), "warning")
-
-
-def test_builds_that_are_not_for_measuring(build: Build) -> None:
-    plain = dataclasses.replace(build, cflags="-O2 -g", configure=())
-    unoptimised = dataclasses.replace(build, cflags="-g -O0", configure=())
-    assert list(checks._assertions(request(plain))) == []
-    assert len(list(checks._assertions(request(unoptimised)))) == 1
-
-
-def test_a_client_of_another_version(build: Build) -> None:
-    (found,) = checks._client_version(request(build, client=client(build, "9.3.18")))
-    assert found.evidence.startswith(f"pgbench 9.3.18 drives PostgreSQL {build.version}")
-    assert list(checks._client_version(request(build))) == []
 
 
 def test_the_machine_is_looked_at(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,11 +54,12 @@ def test_memory_is_held_against_the_machine_and_the_containers_limit(build: Buil
 
 def test_loaded_clusters_are_counted_by_build_scale_and_sql(build: Build) -> None:
     other = dataclasses.replace(build, fingerprint="another")
+    small = {"scale": 71}  # no other test loads these
     requests = [
-        request(build),
-        request(build, settings={"work_mem": "8MB"}),
-        request(build, sql=("SELECT 1",)),
-        request(build, fields={"scale": 2}, sql=("SELECT 1",)),
-        request(other),
+        request(build, fields=small),
+        request(build, fields=small, settings={"work_mem": "8MB"}),
+        request(build, fields=small, sql=("SELECT 1",)),
+        request(build, fields={"scale": 72}, sql=("SELECT 1",)),
+        request(other, fields=small),
     ]
-    assert sorted(workload.scale for workload in loaded_for(requests)) == [1, 1, 1, 2, 2]
+    assert sorted(workload.scale for workload in loaded_for(requests)) == [71, 71, 71, 72, 72]

@@ -26,7 +26,7 @@ def entry(level: str, number: int, tps: float, *, twin: bool = False) -> dict[st
         "compiler": "gcc",
         "cflags": "-O2",
     }
-    workload = {"threads": 1}
+    workload = {"threads": 1, "cache": "cloned"}
     return {
         "key": f"{level}-{number}-{twin}",
         "levels": {"updates": level, "note": NASTY},

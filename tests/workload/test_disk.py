@@ -14,7 +14,7 @@ from benchkit.workload.pgbench import Workload
 
 def disk_faults(place: Path, *kept: Workload) -> list[str]:
     faults = Faults()
-    check_disk(kept, place, faults)
+    check_disk(kept, kept, place, faults)
     return [str(fault) for fault in faults.found]
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from benchkit.postgres.server import Server
 from benchkit.workload import run as runs
 from benchkit.workload.pgbench import Workload
 from benchkit.workload.progress import Progress
-from benchkit.workload.run import Run, count_rows, loaded_template, run_pgbench
+from benchkit.workload.run import Run, count_rows, is_loaded, loaded_template, run_pgbench
 
 pytestmark = pytest.mark.server
 
@@ -217,6 +218,14 @@ def test_sql_makes_a_template_of_its_own(build: Build) -> None:
     )
     assert [row["n"] for row in rows(build, changed, query)] == [100_000, 1]
     assert [row["n"] for row in rows(build, plain, query)] == [100_000, 0]
+
+
+def test_what_is_loaded_is_known(build: Build) -> None:
+    template(build)
+    workload = Workload(scale=1, clients=1, duration_s=1)
+    assert is_loaded(build, build, workload, checksums=False)
+    assert not is_loaded(build, build, replace(workload, scale=70), checksums=False)
+    assert not is_loaded(build, build, workload, sql=["SELECT 'never run'"], checksums=False)
 
 
 def test_sql_that_fails_leaves_no_template(build: Build) -> None:
