@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from benchkit.analysis.statements import compare_statements as compare_statements
     from benchkit.analysis.statements import comparison_rows as comparison_rows
     from benchkit.analysis.statements import published_statements as published_statements
+    from benchkit.analysis.stopping import Until as Until
     from benchkit.analysis.tables import means as means
     from benchkit.analysis.tables import pivot as pivot
     from benchkit.analysis.tables import ratios as ratios
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from benchkit.workload.pgbench import Workload as Workload
 # Where each name lives: it is imported when it is first used.
 _HOMES = {
+    "Until": "benchkit.analysis.stopping",
     "doubtful_twin": "benchkit.analysis.side_by_side",
     "labelled_builds": "benchkit.postgres.builds",
     "Claim": "benchkit.analysis.claims",
@@ -128,6 +130,7 @@ __all__ = [
     "Experiment",
     "Results",
     "Server",
+    "Until",
     "Workload",
     "__version__",
     "cache_sizes",

@@ -66,6 +66,8 @@ class Results:
 
     Attributes
     ----------
+    confidence
+        Of its intervals: 0.95, and more where rounds were added until all was decided.
     frame
         A row per trial: a column per factor, ``twin``, ``round``, ``status``, ``reason``, and a
         column per metric.
@@ -76,6 +78,9 @@ class Results:
         specification = record.specification
         self.factors: dict[str, list[str]] = dict(specification["factors"])
         self.baseline: dict[str, str] = dict(specification["baseline"])
+        looks = (specification.get("until") or {}).get("looks") or [0]
+        # A run that may end early is looked at several times, and the error is shared among them.
+        self.confidence = 1 - 0.05 / len(looks)
 
     @functools.cached_property
     def frame(self) -> pd.DataFrame:
@@ -157,7 +162,7 @@ class Results:
         self._check_names(_labels({factor: against}))
         held = {name: levels[0] for name, levels in self.factors.items()} | where
         pair = [self.cells(**{**held, factor: label})[0] for label in (level, against)]
-        return paired(self.values(pair[0], metric), self.values(pair[1], metric))
+        return self._paired(self.values(pair[0], metric), self.values(pair[1], metric))
 
     def ratio_if_measured(
         self, factor: str, level: Any, against: Any, *, metric: str = "tps", **where: Any
@@ -175,7 +180,8 @@ class Results:
         for cell in self.record.specification["cells"]:
             if cell["twin"]:
                 levels = cell["levels"]
-                return paired(self.values(levels, metric, twin=True), self.values(levels, metric))
+                own = self.values(levels, metric)
+                return self._paired(self.values(levels, metric, twin=True), own)
         return None
 
     def compare(
@@ -224,7 +230,7 @@ class Results:
             if levels[factor] != base and {**levels, factor: base} in planned
         ]
         estimates = [
-            paired(self.values(levels, metric), self.values(other, metric))
+            self._paired(self.values(levels, metric), self.values(other, metric))
             for levels, other in pairs
         ]
         adjusted = holm([estimate.p_value for estimate in estimates])
@@ -243,6 +249,9 @@ class Results:
             )
             for (levels, _), estimate, p in zip(pairs, estimates, adjusted, strict=True)
         ]
+
+    def _paired(self, values: Values, against: Values) -> Estimate:
+        return paired(values, against, confidence=self.confidence)
 
     def _varying(self, context: Labels, pairs: Sequence[tuple[Labels, Labels]]) -> dict[str, str]:
         """Keep the levels that tell the compared pairs apart."""
@@ -327,12 +336,13 @@ def _not_planned(labels: Labels) -> str:
     return f"no cell was planned with {shown}: no grid crosses these factors"
 
 
-def paired(values: Mapping[int, float], against: Mapping[int, float]) -> Estimate:
+def paired(
+    values: Mapping[int, float], against: Mapping[int, float], *, confidence: float = 0.95
+) -> Estimate:
     """Estimate a ratio from values by round; a round that only one of them has is left out."""
     rounds = sorted(set(values) | set(against))
-    return paired_ratio(
-        [values.get(number) for number in rounds], [against.get(number) for number in rounds]
-    )
+    pairs = [[side.get(number) for number in rounds] for side in (values, against)]
+    return paired_ratio(*pairs, confidence=confidence)
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

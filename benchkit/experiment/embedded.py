@@ -64,6 +64,7 @@ _SPECIFICATION: _Shape = {
     "order": [[(int,)]],
     "host": {"memory_bytes": (int, type(None)), ANY: _SCALAR},
 }
+_STOPPED: _Shape = {"rounds": (int,), "reason": _TEXT}
 _TRIAL: _Shape = {
     "key": _TEXT,
     "levels": _TEXTS,
@@ -128,6 +129,9 @@ def read_report(path: str | Path) -> Record:
         _check_format(told["specification"])
         _check(told["specification"], _SPECIFICATION, "specification")
         _check_levels(told["specification"], told["trials"])
+        stopped = told.get("stopped")
+        _check({"stopped": stopped}, {"stopped": (dict, type(None))}, "run")
+        _check(stopped or {"rounds": 1, "reason": ""}, _STOPPED, "stopped")
     except ValueError as error:
         raise FormatError(
             f"{path} carries a run that cannot be read",
@@ -138,6 +142,7 @@ def read_report(path: str | Path) -> Record:
         directory=path.absolute().parent,
         specification=told["specification"],
         entries=told["trials"],
+        stopped=stopped,
     )
 
 

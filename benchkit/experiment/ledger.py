@@ -5,6 +5,7 @@
     <runs>/<experiment>/<run id>/
         experiment.json    the specification, the order and the host; written once
         trials.jsonl       one line a trial, appended and synced
+        stopped.json       why and after how many rounds it ended before its last; only if it did
         series/<key>.parquet   second by second
         logs/<key>/        raw output of pgbench, the server's log
 
@@ -24,7 +25,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -70,17 +71,22 @@ class Record:
         Trials as plain data, in the order they were measured.
     notes
         What a reader should know, such as a torn line that was dropped.
+    stopped
+        ``rounds`` and ``reason``, where the run ended before its last round because enough was
+        known; else None.
     """
 
     directory: Path
     specification: Mapping[str, Any]
     entries: list[dict[str, Any]]
     notes: tuple[str, ...] = field(default=())
+    stopped: Mapping[str, Any] | None = None
 
     @property
     def planned(self) -> int:
-        """How many trials the specification asks for."""
-        return sum(len(order) for order in self.specification["order"])
+        """How many trials the specification asks for, up to the round it was stopped after."""
+        order = self.specification["order"]
+        return sum(len(cells) for cells in order[: self.stopped and self.stopped["rounds"]])
 
     @property
     def complete(self) -> bool:
@@ -164,6 +170,12 @@ class Ledger:
         self.record.entries.append(entry)
         return entry
 
+    def stop(self, rounds: int, reason: str) -> None:
+        """Record that enough was measured after so many whole rounds: the run is then complete."""
+        stopped = {"rounds": rounds, "reason": reason}
+        write_synced(self.directory / "stopped.json", json.dumps(stopped) + "\n")
+        self.record = replace(self.record, stopped=stopped)
+
     def _write_series(self, key: str, trial: Trial) -> None:
         import pandas as pd
 
@@ -221,8 +233,22 @@ def read_record(directory: Path) -> Record:
     specification = _read_specification(directory)
     entries, notes = _read_lines(directory / "trials.jsonl")
     return Record(
-        directory=directory, specification=specification, entries=entries, notes=tuple(notes)
+        directory=directory,
+        specification=specification,
+        entries=entries,
+        notes=tuple(notes),
+        stopped=_read_stopped(directory / "stopped.json"),
     )
+
+
+def _read_stopped(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        stopped = json.loads(path.read_text("utf-8"))
+        return {"rounds": int(stopped["rounds"]), "reason": str(stopped["reason"])}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise FormatError(f"{path} cannot be read", evidence=str(error)) from error
 
 
 def _read_specification(directory: Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from benchkit.experiment.design import (
 )
 from benchkit.experiment.fitting import OWN_CLIENT
 from benchkit.experiment.ledger import Ledger, Record, runs_dir, unfinished
+from benchkit.experiment.runner import Runner, Until
 from benchkit.experiment.watch import Standing as Standing
 from benchkit.experiment.watch import Watch as Watch
 from benchkit.experiment.watch import print_lines as print_lines
@@ -33,7 +33,8 @@ from benchkit.measure.checks import check_requests, preflight
 from benchkit.measure.finding import Finding
 from benchkit.measure.gates import Limits
 from benchkit.measure.needs import REFERENCE_TPS, Needs, check_memory, needs_of
-from benchkit.measure.trial import Trial, TrialRequest, measure
+from benchkit.measure.request_checks import round_findings
+from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import builds, workplace
 from benchkit.postgres.builds import Build
 from benchkit.postgres.settings import Value
@@ -57,6 +58,9 @@ class Experiment:
         What holds for every cell unless a factor says otherwise.
     rounds
         Every round measures every cell once, in random order.
+    until
+        Ends the run before its last round when enough is known, such as
+        ``benchkit.Until(precision=0.05)``; None measures all rounds.
     baseline
         Factor -> label that others are compared with. The first cell that has these levels is
         entered twice: the twin shows the experiment's own noise.
@@ -95,6 +99,7 @@ class Experiment:
         seed: int | None = None,
         allow_assertions: bool = False,
         same_settings: bool = False,
+        until: Until | None = None,
         limits: Limits | None = None,
     ) -> None:
         faults = Faults()
@@ -103,7 +108,7 @@ class Experiment:
         self.rounds = rounds
         self.baseline = {key: label_of(level) for key, level in (baseline or {}).items()}
         self.seed = seed
-        self.same_settings = same_settings
+        self.same_settings, self.until = same_settings, until
         base = replace(
             _base_request(build, "" if client == OWN_CLIENT else client, faults),
             workload=workload,
@@ -129,7 +134,8 @@ class Experiment:
         requests = [cell.request for cell in self.cells]
         machine = host.fingerprint(workplace.home())
         alike = made_alike(requests) if self.same_settings else []
-        return [*check_memory(self.needs(), machine), *preflight(requests), *alike] + [
+        few = round_findings(self.rounds)
+        return [*check_memory(self.needs(), machine), *preflight(requests), *few, *alike] + [
             Finding(
                 severity="info",
                 name="fitted to the build",
@@ -145,7 +151,8 @@ class Experiment:
         memory = show_bytes(needs.memory_bytes)
         free, has = free_bytes(workplace.home()), psutil.virtual_memory().total
         return (
-            f"{needs.trials} trials: {self.rounds} rounds of {len(self.cells)} cells, one the twin."
+            f"{needs.trials} trials{' at the most' if self.until else ''}: {self.rounds} rounds of "
+            f"{len(self.cells)} cells, one the twin."
             f"\nTime: {needs.duration_words}."
             f"\nDisk: {show_bytes(needs.disk_bytes)} of {show_bytes(free)} that are free."
             f"\nMemory: {memory} of {show_bytes(has)}, beside the page cache."
@@ -182,7 +189,16 @@ class Experiment:
         notes = [*workplace.sweep()]
         with self._ledger(notes, fresh=fresh) as ledger:
             notes += ledger.record.notes
-            _Runner(self, ledger, watch or print_lines, tuple(notes)).go()
+            needs = self.needs()
+            Runner(
+                self.name,
+                self.cells,
+                ledger,
+                watch or print_lines,
+                guess_s=(needs.duration_s + needs.transactions / REFERENCE_TPS) / needs.trials,
+                until=self.until,
+                notes=tuple(notes),
+            ).go()
             return ledger.record
 
     def _ledger(self, notes: list[str], *, fresh: bool) -> Ledger:
@@ -222,6 +238,7 @@ class Experiment:
             "factors": self.factors,
             "baseline": self.baseline,
             "chosen_seed": self.seed,
+            "until": self.until and dict(self.until.describe(self.rounds)),
             "machine": {name: machine.get(name) for name in identity},
             "cells": [
                 {
@@ -276,69 +293,3 @@ def _settled(cell: Cell, cores: int) -> Cell:
 
 def _levels_of(cells: Sequence[Cell], name: str) -> list[str]:
     return list(dict.fromkeys(cell.levels[name] for cell in cells))
-
-
-class _Runner:
-    """Goes through the order and measures what is missing."""
-
-    def __init__(
-        self, experiment: Experiment, ledger: Ledger, watch: Watch, notes: tuple[str, ...]
-    ) -> None:
-        self.experiment = experiment
-        self.ledger = ledger
-        self.watch = watch
-        self.notes = notes
-        self.spent_s: list[float] = []
-
-    def go(self) -> None:
-        done = {entry["key"] for entry in self.ledger.record.entries}
-        self._tell("start")
-        for round_number, order in enumerate(self.ledger.record.specification["order"], 1):
-            for position, index in enumerate(order, 1):
-                cell = self.experiment.cells[index]
-                key = cell.key(round_number)
-                if key not in done:
-                    self._measure(cell, key, round_number, position)
-        self._tell("end")
-
-    def _measure(self, cell: Cell, key: str, round_number: int, position: int) -> None:
-        about = {"cell": cell.label, "round_number": round_number}
-        started = time.monotonic()
-        trial: Trial = measure(
-            cell.request,
-            purpose=f"{self.experiment.name}: {cell.label}",
-            on_step=lambda step: self._tell("step", step=step, **about),
-            on_progress=lambda second: self._tell("second", step="run", progress=second, **about),
-        )
-        context = {
-            "levels": dict(cell.levels),
-            "twin": cell.twin,
-            "round": round_number,
-            "position": position,
-        }
-        entry = self.ledger.append(key, trial, context)
-        self.spent_s.append(time.monotonic() - started)
-        self._tell("trial", entry=entry, **about)
-
-    def _tell(self, event: str, **more: Any) -> None:
-        record = self.ledger.record
-        missing = record.planned - len(record.entries)
-        needs = self.experiment.needs()
-        each_s = (needs.duration_s + needs.transactions / REFERENCE_TPS) / max(needs.trials, 1)
-        if self.spent_s:
-            # The first trials load their clusters: the median forgets them.
-            each_s = sorted(self.spent_s)[len(self.spent_s) // 2]
-        standing = Standing(
-            event=event,
-            done=len(record.entries),
-            planned=record.planned,
-            left_s=missing * each_s,
-            directory=self.ledger.directory,
-            notes=self.notes,
-            **more,
-        )
-        try:
-            self.watch(standing)
-        except Exception as error:
-            # Not an error of the trial that is being measured: it must not be recorded as one.
-            raise RuntimeError(f"the watcher failed at {event!r}: {error}") from error

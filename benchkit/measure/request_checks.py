@@ -42,11 +42,28 @@ _GOOD_PRACTICES = "PostgreSQL manual, pgbench, Good Practices"
 _SHORT_S = 30
 _FEW_TRANSACTIONS = 10_000
 _CLIENTS_PER_THREAD = 32
+_FEWEST_ROUNDS, _GOOD_ROUNDS = 3, 5
 
 
 def request_findings(request: TrialRequest, machine: Machine) -> list[Finding]:
     """List what a request may mislead by on a machine, as `host.fingerprint` describes it."""
     return [finding for check in _CHECKS for finding in check(request, machine)]
+
+
+def round_findings(rounds: int) -> list[Finding]:
+    """Say what so few rounds cannot tell."""
+    if rounds >= _GOOD_ROUNDS:
+        return []
+    few = rounds < _FEWEST_ROUNDS
+    return [
+        Finding(
+            severity="warning" if few else "info",
+            name="too few rounds for an interval" if few else "few rounds",
+            evidence=f"{rounds}: " + ("no interval and no verdict" if few else "wide intervals"),
+            fix=f"at least {_FEWEST_ROUNDS} rounds, better {_GOOD_ROUNDS} and more",
+            reference="Student's t with two degrees of freedom: 4.3 standard errors to each side",
+        )
+    ]
 
 
 def value_of(request: TrialRequest, name: str) -> str:

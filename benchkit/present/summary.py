@@ -78,7 +78,7 @@ def _interval(estimate: Estimate) -> str | None:
 
 
 def _twin_words(results: Results, comparisons: Sequence[Comparison]) -> list[str]:
-    notes = ["Intervals of 95 %, paired by round."]
+    notes = ["Intervals of 95 %, paired by round.", *_early_end(results)]
     if len(comparisons) > 1:
         notes.append("Verdicts are Holm-adjusted over the rows of this table.")
     metric = comparisons[0].metric.name if comparisons else "tps"
@@ -86,6 +86,17 @@ def _twin_words(results: Results, comparisons: Sequence[Comparison]) -> list[str
     if twin is not None:
         notes.append(f"Twin (the baseline against itself): {format_ratio(twin)}.")
     return notes
+
+
+def _early_end(results: Results) -> list[str]:
+    rule, stopped = results.record.specification.get("until"), results.record.stopped
+    if not rule:
+        return []
+    looks = len(rule["looks"])
+    how = f"It was to be looked at up to {looks} times: each interval is one of "
+    how += f"{100 * results.confidence:.1f} %, so that 95 % hold over all looks."
+    ended = f"Ended after {stopped['rounds']} rounds: {stopped['reason']}." if stopped else ""
+    return [how, *filter(None, [ended])]
 
 
 def show_summary(results: Results, metrics: Sequence[str], *, caption: str, **where: str) -> None:
@@ -236,6 +247,7 @@ def embed(record: Record) -> None:
         "run_dir": str(record.directory),
         "specification": record.specification,
         "trials": record.entries,
+        "stopped": record.stopped,
     }
     text = f"This notebook carries its {len(record.entries)} trials and their specification."
     plain = json.loads(json.dumps(data, default=str))

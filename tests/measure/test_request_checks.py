@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.measure.finding import Finding
 from benchkit.measure.record import TrialRequest
-from benchkit.measure.request_checks import request_findings
+from benchkit.measure.request_checks import request_findings, round_findings
 from benchkit.postgres.builds import Build
 from benchkit.postgres.versions import parse_version
 from tests.measure.test_checks import client, request
@@ -61,6 +61,13 @@ def test_what_misleads_is_told_with_evidence_fix_and_reference(
     assert found.evidence
     assert found.fix
     assert found.reference
+
+
+@pytest.mark.parametrize(
+    ("rounds", "severities"), [(1, ["warning"]), (2, ["warning"]), (3, ["info"]), (5, [])]
+)
+def test_few_rounds_are_told(rounds: int, severities: list[str]) -> None:
+    assert [finding.severity for finding in round_findings(rounds)] == severities
 
 
 def test_a_version_of_many_commits_is_told(build: Build) -> None:

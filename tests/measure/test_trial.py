@@ -141,6 +141,7 @@ def test_a_cold_cache(build: Build) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no call for it on this system")
+@pytest.mark.slow
 def test_an_uncached_database_is_read_from_the_device(build: Build) -> None:
     def measured(cache_mode: str, warm_up_s: int) -> Trial:
         fields = {"script": "select-only", "scale": 5, "duration_s": 2, "clients": 2}
@@ -159,6 +160,7 @@ def test_an_uncached_database_is_read_from_the_device(build: Build) -> None:
     assert cloned.machine["disk_read_bytes"] < 0.2 * asked_bytes
 
 
+@pytest.mark.slow
 def test_sessions_that_wait_for_one_row_are_seen(build: Build) -> None:
     trial = measure(request(build, fields={"clients": 8, "duration_s": 2}))
     sampled = trial.waits
@@ -170,6 +172,7 @@ def test_sessions_that_wait_for_one_row_are_seen(build: Build) -> None:
     assert trial.machine["disk_written_bytes"] is None or trial.machine["disk_written_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_sampling_is_not_counted_with_what_is_measured(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def started() -> set[Path]:
     return set(runs_dir().glob("*/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [info.name for info in list_notebooks()])
 def test_a_check_states_the_needs_and_starts_nothing(name: str) -> None:
     before = started()
