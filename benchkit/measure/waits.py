@@ -23,12 +23,14 @@ _QUERIES: dict[str, LiteralString] = {
     "pg_stat_activity.wait_event": """
         SELECT wait_event_type || ':' || wait_event AS event, count(*) AS sessions
         FROM pg_stat_activity
-        WHERE state = 'active' AND datname = 'postgres' AND query NOT LIKE 'autovacuum:%'
+        WHERE state = 'active' AND datname = 'postgres' AND application_name <> 'benchkit'
+            AND query NOT LIKE 'autovacuum:%'
         GROUP BY 1""",
     "pg_stat_activity.state": """
         SELECT CASE WHEN waiting THEN 'Lock' END AS event, count(*) AS sessions
         FROM pg_stat_activity
-        WHERE state = 'active' AND datname = 'postgres' AND query NOT LIKE 'autovacuum:%'
+        WHERE state = 'active' AND datname = 'postgres' AND application_name <> 'benchkit'
+            AND query NOT LIKE 'autovacuum:%'
         GROUP BY 1""",
 }
 CPU = "CPU"

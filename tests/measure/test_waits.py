@@ -68,7 +68,7 @@ def test_a_connection_that_is_lost_ends_the_sampling_only(
         mine.execute("SELECT pg_terminate_backend(%s)", [opened[0].info.backend_pid])
         time.sleep(0.1)
     found = sampler.record()
-    assert found["reason"].startswith("sampling ended: terminating connection")
+    assert found["reason"].startswith("sampling ended: ")
     assert found["looks"] > 0
     assert found["events"] == {"CPU": 0}  # no pgbench was there
     assert opened[0].closed

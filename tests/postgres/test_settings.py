@@ -23,6 +23,7 @@ from benchkit.postgres.settings import (
     text_of,
     translate,
 )
+from benchkit.postgres.values import written
 from benchkit.postgres.versions import parse_version
 from tests.postgres.conftest import empty_cluster
 
@@ -44,7 +45,7 @@ def problems(build: Build, asked: dict[str, Any]) -> list[str]:
 
 def test_the_catalogue_is_the_builds_own(each_build: Build) -> None:
     known = catalogue(each_build)
-    assert len(known) > 250
+    assert len(known) > 200
     assert known["shared_buffers"].kind == "integer"
     assert known["shared_buffers"].context == "postmaster"
     assert known["random_page_cost"].kind == "real"
@@ -271,10 +272,11 @@ def test_what_the_server_takes_is_found_in_effect(each_build: Build) -> None:
         "wal_compression": True, "synchronous_commit": "true", "autovacuum": "y",
         "log_min_messages": "debug", "wal_level": "archive", "wal_buffers": -1,
         "IntervalStyle": "sql_standard", "DateStyle": "German", "random_page_cost": "1.10",
-        "work_mem": "1.5MB", "shared_buffers": "100000kB", "vacuum_cost_delay": "1500us",
+        "work_mem": "1.5MB", "shared_buffers": "100000kB", "vacuum_cost_delay": "2000us",
         "log_file_mode": "0640", "max_wal_size": "1.5GB", "huge_pages": "no",
     }  # fmt: skip
-    with Server(each_build, asked, template=empty_cluster(each_build)) as server:
+    settings = written(asked, each_build)
+    with Server(each_build, settings, template=empty_cluster(each_build)) as server:
         assert server.process.alive()
 
 
@@ -289,9 +291,9 @@ def test_a_setting_that_has_no_effect_is_not_in_effect(build: Build) -> None:
 
 def test_the_build_says_how_it_will_show_a_value(each_build: Build) -> None:
     asked = {"shared_buffers": "128MB", "wal_level": "archive", "log_min_messages": "debug"}
-    assert as_shown(asked | {"x.y": "z"}, each_build) == {
-        "shared_buffers": "16384", "wal_level": "replica", "log_min_messages": "debug2", "x.y": "z",
-    }  # fmt: skip
+    shown = as_shown(asked | {"x.y": "z"}, each_build)
+    assert shown.pop("log_min_messages") in ("debug2", "debug")  # up to 11 as it is written
+    assert shown == {"shared_buffers": "16384", "wal_level": "replica", "x.y": "z"}
 
 
 # Shown to people
