@@ -148,8 +148,8 @@ def show_claims(claims: Sequence[Claim], results: Results | None = None) -> None
     frame = claims_table(claims, twin=results.twin() if results else None)
     notes = [
         "Intervals of 95 %; the verdicts hold for all claims of the table together.",
-        "They are about what was measured here. The profile paper has the published protocol; shorter "
-        "runs on smaller tables and another machine may well answer otherwise.",
+        "They are about what was measured here. The profile paper has the published protocol: "
+        "shorter runs on smaller tables and another machine may well answer otherwise.",
     ]
     caption = "Published claims and what was measured here"
     show_table(frame, caption=caption, notes=notes, row_header="Claim")
