@@ -40,14 +40,27 @@ _AUTOMATIC = {
     "transaction_buffers": "0",
 }  # fmt: skip
 
-# Release notes 9.5: max_wal_size = 3 * checkpoint_segments * 16MB.
+
+def _same(text: str) -> str:
+    return text
+
+
+_SEGMENT_BYTES = 16 * 1024**2
+# Old name -> (new name, value of the new by that of the old). Release notes 9.5 (max_wal_size is 3
+# checkpoint_segments of 16 MB), 13 (wal_keep_size is wal_keep_segments of 16 MB), 8.3.
 _PAIRS: dict[str, tuple[str, Callable[[str], str]]] = {
     "checkpoint_segments": ("max_wal_size", lambda text: f"{3 * int(text) * 16}MB"),
-    "max_wal_size": (
-        "checkpoint_segments",
-        lambda text: str(max(1, round(memory_bytes(spelled(text)) / 3 / 16 / 1024**2))),
-    ),
+    "max_wal_size": ("checkpoint_segments", lambda text: str(max(1, _segments(text, 3)))),
+    "wal_keep_segments": ("wal_keep_size", lambda text: f"{int(text) * 16}MB"),
+    "wal_keep_size": ("wal_keep_segments", lambda text: str(_segments(text, 1))),
+    "stats_row_level": ("track_counts", _same),
+    "track_counts": ("stats_row_level", _same),
 }
+
+
+def _segments(text: str, each: int) -> int:
+    return round(memory_bytes(spelled(text)) / each / _SEGMENT_BYTES)
+
 
 # Old names that a newer server takes and shows under the new one (guc.c, xlog.c 9.6).
 _SYNONYMS = {"wal_level": {"archive": "replica", "hot_standby": "replica"}}

@@ -176,6 +176,32 @@ def test_a_size_becomes_segments(
     assert translate({"max_wal_size": asked}, build)[0] == {"checkpoint_segments": expected}
 
 
+@pytest.mark.parametrize(
+    ("asked", "value", "known_name", "expected"),
+    [
+        ("wal_keep_segments", 8, "wal_keep_size", "128MB"),
+        ("wal_keep_size", "1gb", "wal_keep_segments", "64"),
+        ("wal_keep_size", "0MB", "wal_keep_segments", "0"),
+        ("stats_row_level", True, "track_counts", "on"),
+        ("track_counts", "off", "stats_row_level", "off"),
+    ],
+)
+def test_other_names_of_other_times(
+    build: Build,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+    value: Value,
+    known_name: str,
+    expected: str,
+) -> None:
+    known = dict(catalogue(build)) | {known_name: catalogue(build)["fsync"]}
+    known.pop(asked, None)
+    monkeypatch.setattr(settings, "catalogue", lambda build: known)
+    translated, notes = translate({asked: value}, build)
+    assert translated == {known_name: expected}
+    assert len(notes) == 1
+
+
 @pytest.mark.parametrize("first", ["checkpoint_segments", "max_wal_size"])
 def test_a_name_that_is_there_wins_over_its_pair(build: Build, first: str) -> None:
     asked: dict[str, Value] = {"checkpoint_segments": 10, "max_wal_size": "1GB"}
