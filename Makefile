@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
 
-demo: $(VENV)/installed  ## Run the HOT experiment on a real PostgreSQL 18; two and a half minutes
+demo: $(VENV)/installed  ## Run the HOT experiment on a real PostgreSQL 18; about three minutes
 	$(BIN)/benchkit run hot_update_benefit --profile smoke -p scale=10 -p clients=4 -p duration_s=3 \
 	  -p rounds=5 -p tuned_shared_buffers=256MB -p 'shared_buffers=["16MB", "1GB"]'
 

@@ -185,9 +185,8 @@ def _short_run(request: TrialRequest, _: Machine) -> Iterator[Finding]:
         yield Finding(
             severity="info",
             name="run shorter than a checkpoint cycle",
-            evidence=f"{workload.duration_s} s against checkpoint_timeout={cycle_s:.0f} s: what "
-            "checkpoints cost is not in the numbers",
-            fix="longer runs, if that cost belongs to the question",
+            evidence=f"{workload.duration_s} s against checkpoint_timeout={cycle_s:.0f} s",
+            fix="longer runs, if what checkpoints cost belongs to the question",
             reference=_GOOD_PRACTICES,
         )
     total = workload.transactions * workload.clients
@@ -212,9 +211,8 @@ def _no_warm_up(request: TrialRequest, _: Machine) -> Iterator[Finding]:
         yield Finding(
             severity="info",
             name="short run without a warm-up",
-            evidence=f"{workload.duration_s} s from an empty shared_buffers on: filling it is part "
-            "of what is measured",
-            fix="warm_up_s, or longer runs",
+            evidence=f"{workload.duration_s} s from an empty shared_buffers on",
+            fix="warm_up_s, or longer runs, unless filling the cache belongs to the question",
             reference=_GOOD_PRACTICES,
         )
 
@@ -323,9 +321,9 @@ def _client_version(request: TrialRequest, _: Machine) -> Iterator[Finding]:
         yield Finding(
             severity="info",
             name="client of another version",
-            evidence=f"pgbench {client.pgbench} drives PostgreSQL {build.version}; the same client "
-            "drives every server, so that changes of pgbench do not count",
-            fix="client= chooses another",
+            evidence=f"pgbench {client.pgbench} drives PostgreSQL {build.version}",
+            fix="nothing, where one client drives all, so that changes of pgbench do not count; "
+            "client= chooses another",
         )
 
 
