@@ -117,14 +117,6 @@ def _welch_error(above: Floats, below: Floats) -> tuple[Floats, Floats]:
     return np.sqrt(total), np.asarray(freedom)
 
 
-def trimmed_mean(values: Values) -> float | None:
-    """Mean without the highest and the lowest value; None for fewer than three values.
-
-    Missing values (None, NaN, infinite) are left out before.
-    """
-    return trimmed_interval(values).value
-
-
 def trimmed_interval(values: Values, confidence: float = 0.95) -> Interval:
     """Mean without the highest and the lowest value, with its interval.
 

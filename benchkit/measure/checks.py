@@ -9,7 +9,7 @@ from benchkit.errors import Faults, ServerError
 from benchkit.measure import host
 from benchkit.measure.alike import differences_of_builds, differing_defaults_left
 from benchkit.measure.cache import can_prewarm
-from benchkit.measure.finding import Finding as Finding
+from benchkit.measure.finding import Finding
 from benchkit.measure.machine_checks import machine_findings, others
 from benchkit.measure.needs import loaded_for
 from benchkit.measure.request_checks import request_findings, value_of

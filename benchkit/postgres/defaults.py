@@ -69,7 +69,7 @@ DEFAULTS: Mapping[str, Default] = {
         since={80200: "off", 80300: "on, as track_counts"}, same="on", source="release notes 8.3"
     ),
     "autovacuum_vacuum_cost_delay": Default(
-        since={80200: "vacuum_cost_delay", 80300: "20ms", 120000: "2ms"},
+        since={80200: "-1", 80300: "20ms", 120000: "2ms"},  # -1: vacuum_cost_delay
         same="2ms",
         source="release notes 8.3, 12",
     ),

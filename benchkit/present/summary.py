@@ -13,7 +13,7 @@ from benchkit.analysis.results import Comparison, Results
 from benchkit.analysis.stats import Estimate, format_ratio
 from benchkit.experiment.embedded import RUN_MIME as RUN_MIME
 from benchkit.experiment.ledger import Record
-from benchkit.measure.checks import Finding
+from benchkit.measure.finding import Finding
 from benchkit.present.notes import show_note
 from benchkit.present.tables import show_table
 from benchkit.units import show_bytes

@@ -11,7 +11,8 @@ import pytest
 
 from benchkit.errors import Fault, InputError
 from benchkit.measure import cache, host
-from benchkit.measure.checks import Finding, check_requests, preflight
+from benchkit.measure.checks import check_requests, preflight
+from benchkit.measure.finding import Finding
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres.builds import Build
 from benchkit.postgres.versions import parse_version

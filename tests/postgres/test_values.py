@@ -8,7 +8,7 @@ from benchkit.errors import Faults
 from benchkit.postgres.builds import Build
 from benchkit.postgres.defaults import DEFAULTS, differing_defaults
 from benchkit.postgres.server import Server
-from benchkit.postgres.settings import Value, check_settings, show_setting
+from benchkit.postgres.settings import Value, check_settings, show_setting, translate
 from benchkit.postgres.values import same_defaults, written, written_for
 from benchkit.postgres.versions import Version, parse_version
 from tests.postgres.test_builds import made
@@ -115,7 +115,7 @@ def test_a_name_of_before_counts_as_asked_for(build: Build) -> None:
 
 def test_every_common_value_is_accepted(each_build: Build) -> None:
     everything = [made(each_build, "8.2.0"), made(each_build, "18.0")]
-    settings = same_defaults(everything, each_build, {})
+    settings, _ = translate(same_defaults(everything, each_build, {}), each_build)
     faults = Faults()
     check_settings(written(settings, each_build), each_build, faults)
     assert [str(fault) for fault in faults.found] == []

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchkit.analysis.claims import Claim
 from benchkit.analysis.results import Results
-from benchkit.measure.checks import Finding
+from benchkit.measure.finding import Finding
 from benchkit.present import summary
 from benchkit.present.tables import MISSING
 from tests.present.conftest import NASTY
