@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from benchkit.analysis.bisect import Bisection as Bisection
+    from benchkit.analysis.bisect import Found as Found
+    from benchkit.analysis.bisect import bisect as bisect
     from benchkit.analysis.claims import Claim as Claim
     from benchkit.analysis.published import read_published as read_published
     from benchkit.analysis.results import Results as Results
@@ -37,14 +40,18 @@ if TYPE_CHECKING:
     from benchkit.postgres.builds import fair_builds as fair_builds
     from benchkit.postgres.builds import find as find
     from benchkit.postgres.builds import labelled_builds as labelled_builds
+    from benchkit.postgres.commits import builds_or_commits as builds_or_commits
     from benchkit.postgres.server import Server as Server
+    from benchkit.present.findings import show_findings as show_findings
     from benchkit.present.live import live as live
     from benchkit.present.notes import show_note as show_note
+    from benchkit.present.over_time import plot_over_time as plot_over_time
+    from benchkit.present.over_time import show_over_time as show_over_time
     from benchkit.present.panels import plot_heatmaps as plot_heatmaps
     from benchkit.present.panels import plot_panels as plot_panels
     from benchkit.present.plots import plot_cells as plot_cells
-    from benchkit.present.plots import plot_over_time as plot_over_time
     from benchkit.present.plots import plot_ratios as plot_ratios
+    from benchkit.present.search import show_search as show_search
     from benchkit.present.side_by_side import show_comparability as show_comparability
     from benchkit.present.side_by_side import show_report_comparisons as show_report_comparisons
     from benchkit.present.side_by_side import show_side_by_side as show_side_by_side
@@ -53,8 +60,6 @@ if TYPE_CHECKING:
     from benchkit.present.summary import embed as embed
     from benchkit.present.summary import show_claims as show_claims
     from benchkit.present.summary import show_comparisons as show_comparisons
-    from benchkit.present.summary import show_drift as show_drift
-    from benchkit.present.summary import show_findings as show_findings
     from benchkit.present.summary import show_provenance as show_provenance
     from benchkit.present.summary import show_summary as show_summary
     from benchkit.present.summary import show_trials as show_trials
@@ -68,31 +73,35 @@ if TYPE_CHECKING:
     from benchkit.workload.pgbench import Workload as Workload
 # Where each name lives: it is imported when it is first used.
 _HOMES = {
-    "Until": "benchkit.analysis.stopping",
-    "doubtful_twin": "benchkit.analysis.side_by_side",
-    "labelled_builds": "benchkit.postgres.builds",
+    "Bisection": "benchkit.analysis.bisect",
     "Claim": "benchkit.analysis.claims",
     "Experiment": "benchkit.experiment.run",
+    "Found": "benchkit.analysis.bisect",
     "Results": "benchkit.analysis.results",
     "Server": "benchkit.postgres.server",
+    "Until": "benchkit.analysis.stopping",
     "Workload": "benchkit.workload.pgbench",
+    "bisect": "benchkit.analysis.bisect",
     "cache_sizes": "benchkit.workload.disk",
+    "builds_or_commits": "benchkit.postgres.commits",
     "choose_profile": "benchkit.experiment.profiles",
     "compare_reports": "benchkit.analysis.side_by_side",
     "compare_statements": "benchkit.analysis.statements",
     "comparison_rows": "benchkit.analysis.statements",
     "discover": "benchkit.postgres.builds",
+    "doubtful_twin": "benchkit.analysis.side_by_side",
     "embed": "benchkit.present.summary",
     "extremes": "benchkit.units",
     "fair_builds": "benchkit.postgres.builds",
     "find": "benchkit.postgres.builds",
     "label_reports": "benchkit.analysis.side_by_side",
+    "labelled_builds": "benchkit.postgres.builds",
     "live": "benchkit.present.live",
     "means": "benchkit.analysis.tables",
     "pivot": "benchkit.analysis.tables",
     "plot_cells": "benchkit.present.plots",
     "plot_heatmaps": "benchkit.present.panels",
-    "plot_over_time": "benchkit.present.plots",
+    "plot_over_time": "benchkit.present.over_time",
     "plot_panels": "benchkit.present.panels",
     "plot_ratios": "benchkit.present.plots",
     "plot_statements": "benchkit.present.statements",
@@ -108,13 +117,14 @@ _HOMES = {
     "show_claims": "benchkit.present.summary",
     "show_comparability": "benchkit.present.side_by_side",
     "show_comparisons": "benchkit.present.summary",
-    "show_drift": "benchkit.present.summary",
+    "show_over_time": "benchkit.present.over_time",
     "show_duration": "benchkit.units",
-    "show_findings": "benchkit.present.summary",
+    "show_findings": "benchkit.present.findings",
     "show_note": "benchkit.present.notes",
     "show_pivot": "benchkit.present.tables",
     "show_provenance": "benchkit.present.summary",
     "show_report_comparisons": "benchkit.present.side_by_side",
+    "show_search": "benchkit.present.search",
     "show_side_by_side": "benchkit.present.side_by_side",
     "show_statements": "benchkit.present.statements",
     "show_summary": "benchkit.present.summary",
@@ -126,13 +136,17 @@ _HOMES = {
 }
 
 __all__ = [
+    "Bisection",
     "Claim",
     "Experiment",
+    "Found",
     "Results",
     "Server",
     "Until",
     "Workload",
     "__version__",
+    "bisect",
+    "builds_or_commits",
     "cache_sizes",
     "choose_profile",
     "compare_reports",
@@ -167,13 +181,14 @@ __all__ = [
     "show_claims",
     "show_comparability",
     "show_comparisons",
-    "show_drift",
     "show_duration",
     "show_findings",
     "show_note",
+    "show_over_time",
     "show_pivot",
     "show_provenance",
     "show_report_comparisons",
+    "show_search",
     "show_side_by_side",
     "show_statements",
     "show_summary",

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from benchkit import __version__
-from benchkit.errors import BenchkitError, BuildError, InputError, NotebookError
+from benchkit.errors import BenchkitError, BuildError, Fault, InputError, NotebookError
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
@@ -133,6 +133,71 @@ def run(
     done = run_notebook(path, values=values, output=output, timeout_s=timeout_s)
     click.echo(f"notebook: {done.notebook}")
     click.echo(f"report:   {done.html}")
+
+
+@main.command()
+@click.argument("candidates", nargs=-1, metavar="BUILD...|GOOD..BAD")
+@click.option("--build", "command", default="", help='Builds a commit: "CMD {commit} {prefix}".')
+@click.option("--repository", default=".", help="Whose commits GOOD..BAD are.")
+@click.option("--script", default="tpcb-like", show_default=True, help="Of pgbench, or a file.")
+@click.option("--scale", default=20, show_default=True)
+@click.option("--clients", default=8, show_default=True)
+@click.option("--duration", "duration_s", default=5, show_default=True, help="Of a trial [s].")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting.")
+@click.option("--smallest-change", default=0.05, show_default=True, help="That matters, a share.")
+@click.option("--error", default=0.05, show_default=True, help="Probability of a wrong answer.")
+@click.option("--most-trials", default=400, show_default=True, help="When to give up.")
+def bisect(
+    candidates: tuple[str, ...],
+    command: str,
+    repository: str,
+    settings: tuple[str, ...],
+    smallest_change: float,
+    error: float,
+    most_trials: int,
+    **load: object,
+) -> None:
+    r"""Find the first build, or commit, where throughput changed.
+
+    \b
+    benchkit bisect /opt/pg/a /opt/pg/b /opt/pg/c
+    benchkit bisect REL_17_0..REL_18_0 --repository ~/postgres --build "my-build {commit} {prefix}"
+
+    Candidates are in order, the good one first. Trials of the good one and of those that tell most
+    are measured in turns, until the answer has the probability asked for. A killed search goes on
+    where it was.
+    """
+    from benchkit.analysis.bisect import Bisection, Found
+    from benchkit.postgres.commits import commits
+    from benchkit.present.search import search_words
+    from benchkit.workload.pgbench import Workload
+
+    builds, about = (
+        commits(repository, "".join(candidates), command) if command else (list(candidates), {})
+    )
+    search = Bisection(
+        "bisect",
+        builds,
+        Workload(**load),  # type: ignore[arg-type]
+        settings=dict(_setting(text) for text in settings),
+        about=about,
+        smallest_change=smallest_change,
+        error=error,
+        most_trials=most_trials,
+        same_settings=True,
+    )
+    for finding in search.check():
+        if finding.severity != "info":
+            click.echo(f"{finding.severity}: {finding.name}: {finding.evidence}")
+    click.echo(search.describe())
+    click.echo(search_words(Found(search.run())))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InputError([Fault(where="--set", problem=f"{text!r} is not NAME=VALUE")])
+    return name, value
 
 
 if __name__ == "__main__":

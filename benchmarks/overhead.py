@@ -23,9 +23,9 @@ from benchkit.analysis.stats import Estimate, format_ratio, paired_ratio
 from benchkit.measure.trial import TrialRequest, measure, measure_on
 from benchkit.postgres import builds, workplace
 from benchkit.postgres.server import Server
+from benchkit.workload.load import loaded_template
 from benchkit.workload.pgbench import Workload
 from benchkit.workload.report import parse_report
-from benchkit.workload.run import loaded_template
 
 WANTED_HALF_WIDTH = 0.015
 

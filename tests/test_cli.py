@@ -35,6 +35,11 @@ def test_builds_names_version_origin_and_client() -> None:
         (["run", "hot_update_benefit", "-p", "rounds=x"], "rounds"),
         (["run", "hot_update_benefits"], "did you mean 'hot_update_benefit'"),
         (["params", "nothing_like_it"], "accepted"),
+        (["bisect", "18"], "a search needs two"),
+        (["bisect", "18", "18", "--set", "work_mem"], "'work_mem' is not NAME=VALUE"),
+        (["bisect", "a..b", "--build", "true {commit}"], "lacks {prefix}"),
+        (["bisect", "a..b", "--build", "true {commit} {prefix}", "--repository", "/"], "git in /"),
+        (["bisect", "18", "18", "--clients", "0", "--error", "2"], "error: 2.0 is not above 0"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(words: list[str], expected: str) -> None:

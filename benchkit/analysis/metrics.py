@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchkit.analysis.stats import Direction
+from benchkit.analysis.verdicts import Direction
 
 Entry = Mapping[str, Any]
 

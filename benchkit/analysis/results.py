@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchkit.analysis.metrics import METRICS, Metric
-from benchkit.analysis.stats import (
-    Estimate,
-    Verdict,
-    holm,
-    judge,
-    mean_interval,
-    paired_ratio,
-)
+from benchkit.analysis.pairing import paired
+from benchkit.analysis.stats import Estimate, holm, mean_interval
+from benchkit.analysis.verdicts import Verdict, judge
 from benchkit.errors import Fault, Faults, InputError
-from benchkit.experiment.design import label_of
+from benchkit.experiment.design import label_of, session_of
 from benchkit.experiment.ledger import Record
 from benchkit.units import by_size
 
@@ -251,7 +246,15 @@ class Results:
         ]
 
     def _paired(self, values: Values, against: Values) -> Estimate:
-        return paired(values, against, confidence=self.confidence)
+        return paired(values, against, confidence=self.confidence, session_of=self._session_of)
+
+    def _session_of(self, round_number: int) -> int:
+        """Give the session of a round; where there is one only, each round stands for itself."""
+        specification = self.record.specification
+        sessions = specification.get("sessions") or 1
+        if sessions == 1:
+            return round_number
+        return session_of(round_number, specification["rounds"], sessions)
 
     def _varying(self, context: Labels, pairs: Sequence[tuple[Labels, Labels]]) -> dict[str, str]:
         """Keep the levels that tell the compared pairs apart."""
@@ -334,15 +337,6 @@ def _labels(levels: Mapping[str, Any]) -> dict[str, str]:
 def _not_planned(labels: Labels) -> str:
     shown = ", ".join(f"{name}={label}" for name, label in labels.items())
     return f"no cell was planned with {shown}: no grid crosses these factors"
-
-
-def paired(
-    values: Mapping[int, float], against: Mapping[int, float], *, confidence: float = 0.95
-) -> Estimate:
-    """Estimate a ratio from values by round; a round that only one of them has is left out."""
-    rounds = sorted(set(values) | set(against))
-    pairs = [[side.get(number) for number in rounds] for side in (values, against)]
-    return paired_ratio(*pairs, confidence=confidence)
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

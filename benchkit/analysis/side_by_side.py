@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from benchkit.analysis.comparable import differences, may_compare
 from benchkit.analysis.metrics import METRICS
 from benchkit.analysis.results import Comparison, Results
-from benchkit.analysis.stats import Verdict, format_ratio, holm, judge, mean_interval
+from benchkit.analysis.stats import format_ratio, holm, mean_interval
 from benchkit.analysis.unpaired import trimmed_interval, unpaired_ratio
 from benchkit.errors import Faults, FormatError
 from benchkit.experiment.design import label_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from benchkit.analysis.stats import Estimate
+from benchkit.analysis.verdicts import Verdict, judge
 
 Labels = Mapping[str, str]
 Records = Mapping[str, Record]

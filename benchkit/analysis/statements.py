@@ -12,16 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchkit.analysis.results import Results, paired
-from benchkit.analysis.stats import (
-    Estimate,
-    Interval,
-    Verdict,
-    format_ratio,
-    holm,
-    judge,
-    mean_interval,
-)
+from benchkit.analysis.pairing import paired
+from benchkit.analysis.results import Results
+from benchkit.analysis.stats import Estimate, Interval, format_ratio, holm, mean_interval
+from benchkit.analysis.verdicts import Verdict, judge
 from benchkit.errors import Fault, InputError
 
 if TYPE_CHECKING:

@@ -70,6 +70,10 @@ class Cell:
         words = [f"{name}={level}" for name, level in self.levels.items()] or ["(one cell)"]
         return ", ".join([*words, TWIN] if self.twin else words)
 
+    def loaded(self, number: int) -> Cell:
+        """Give the same cell on tables of another load."""
+        return dataclasses.replace(self, request=dataclasses.replace(self.request, load=number))
+
     def key(self, round_number: int) -> str:
         """Identify a trial: a hash of everything that was asked, and its round."""
         spec = {
@@ -332,3 +336,8 @@ def shuffled_rounds(cells: Sequence[Cell], rounds: int, seed: int) -> list[list[
         generator.shuffle(indexes)
         order.append(indexes)
     return order
+
+
+def session_of(round_number: int, rounds: int, sessions: int) -> int:
+    """Give the session of a round, both from 1: rounds are shared equally, in order."""
+    return (round_number - 1) * sessions // rounds + 1

@@ -5,7 +5,7 @@
     <runs>/<experiment>/<run id>/
         experiment.json    the specification, the order and the host; written once
         trials.jsonl       one line a trial, appended and synced
-        stopped.json       why and after how many rounds it ended before its last; only if it did
+        stopped.json       why and after how many rounds it ended, if that was not its last
         series/<key>.parquet   second by second
         logs/<key>/        raw output of pgbench, the server's log
 
@@ -85,8 +85,16 @@ class Record:
     @property
     def planned(self) -> int:
         """How many trials the specification asks for, up to the round it was stopped after."""
+        if search := self.specification.get("search"):
+            return len(self.entries) if self.stopped else int(search["most_trials"])
         order = self.specification["order"]
         return sum(len(cells) for cells in order[: self.stopped and self.stopped["rounds"]])
+
+    @property
+    def may_end_early(self) -> bool:
+        """Whether `planned` is the most, since the run ends when enough is known."""
+        asked = self.specification.get("until") or self.specification.get("search")
+        return bool(asked) and self.stopped is None
 
     @property
     def complete(self) -> bool:
@@ -170,9 +178,12 @@ class Ledger:
         self.record.entries.append(entry)
         return entry
 
-    def stop(self, rounds: int, reason: str) -> None:
-        """Record that enough was measured after so many whole rounds: the run is then complete."""
-        stopped = {"rounds": rounds, "reason": reason}
+    def stop(self, rounds: int, reason: str, **more: Any) -> None:
+        """Record that enough was measured after so many whole rounds: the run is then complete.
+
+        What else is known at the end goes with it, as plain data.
+        """
+        stopped = {"rounds": rounds, "reason": reason, **more}
         write_synced(self.directory / "stopped.json", json.dumps(stopped) + "\n")
         self.record = replace(self.record, stopped=stopped)
 
@@ -246,7 +257,8 @@ def _read_stopped(path: Path) -> dict[str, Any] | None:
         return None
     try:
         stopped = json.loads(path.read_text("utf-8"))
-        return {"rounds": int(stopped["rounds"]), "reason": str(stopped["reason"])}
+        known = {"rounds": int(stopped["rounds"]), "reason": str(stopped["reason"])}
+        return {**stopped, **known}
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise FormatError(f"{path} cannot be read", evidence=str(error)) from error
 

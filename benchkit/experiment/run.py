@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,28 +9,22 @@ from typing import Any
 
 import psutil
 
-from benchkit import __version__
-from benchkit.errors import BenchkitError, BuildError, BusyError, Faults, InputError
-from benchkit.experiment.design import (
-    Cell,
-    Levels,
-    digest,
-    label_of,
-    make_cells,
-    shuffled_rounds,
-)
+from benchkit.errors import BenchkitError, BuildError, Faults, InputError
+from benchkit.experiment.design import Cell, Levels, label_of, make_cells, shuffled_rounds
 from benchkit.experiment.fitting import OWN_CLIENT
-from benchkit.experiment.ledger import Ledger, Record, runs_dir, unfinished
-from benchkit.experiment.runner import Runner, Until
+from benchkit.experiment.ledger import Ledger, Record
+from benchkit.experiment.opening import asked_of, open_run
+from benchkit.experiment.runner import Runner, Until, planned_rounds
 from benchkit.experiment.watch import Standing as Standing
 from benchkit.experiment.watch import Watch as Watch
 from benchkit.experiment.watch import print_lines as print_lines
 from benchkit.measure import host
 from benchkit.measure.alike import made_alike
 from benchkit.measure.checks import check_requests, preflight
-from benchkit.measure.finding import Finding
+from benchkit.measure.finding import Finding, worst_first
 from benchkit.measure.gates import Limits
-from benchkit.measure.needs import REFERENCE_TPS, Needs, check_memory, needs_of
+from benchkit.measure.needs import Needs, check_memory, needs_of
+from benchkit.measure.probe import PROBE_S, noise_findings
 from benchkit.measure.request_checks import round_findings
 from benchkit.measure.trial import TrialRequest
 from benchkit.postgres import builds, workplace
@@ -58,6 +50,10 @@ class Experiment:
         What holds for every cell unless a factor says otherwise.
     rounds
         Every round measures every cell once, in random order.
+    sessions
+        The rounds are shared among so many sessions, each on tables loaded afresh: what one load
+        happens to put where on the disk then counts as noise. Intervals are over sessions, so
+        three are needed.
     until
         Ends the run before its last round when enough is known, such as
         ``benchkit.Until(precision=0.05)``; None measures all rounds.
@@ -90,6 +86,7 @@ class Experiment:
         factors: Mapping[str, Levels],
         workload: Workload,
         rounds: int = 5,
+        sessions: int = 1,
         baseline: Mapping[str, Any] | None = None,
         settings: Mapping[str, Value] | None = None,
         build: Build | str | Path = "",
@@ -103,9 +100,9 @@ class Experiment:
         limits: Limits | None = None,
     ) -> None:
         faults = Faults()
-        _check_plan(name, rounds, faults)
+        _check_plan(name, rounds, sessions, until, faults)
         self.name = name
-        self.rounds = rounds
+        self.rounds, self.sessions = rounds, sessions
         self.baseline = {key: label_of(level) for key, level in (baseline or {}).items()}
         self.seed = seed
         self.same_settings, self.until = same_settings, until
@@ -128,22 +125,33 @@ class Experiment:
         self.cells = [_settled(cell, cores) for cell in cells]
         self.factors = {name: _levels_of(self.cells, name) for name in factors}
 
-    def check(self) -> list[Finding]:
-        """List what may make these numbers wrong, worst first. Starts nothing."""
-        translated = dict.fromkeys(note for cell in self.cells for note in cell.notes)
+    def check(self, *, probe_s: float = PROBE_S) -> list[Finding]:
+        """List what may make these numbers wrong, worst first. Starts no server.
+
+        Parameters
+        ----------
+        probe_s
+            How long to try whether the machine is quiet, in seconds; 0 does not.
+        """
         requests = [cell.request for cell in self.cells]
         machine = host.fingerprint(workplace.home())
-        alike = made_alike(requests) if self.same_settings else []
-        few = round_findings(self.rounds)
-        return [*check_memory(self.needs(), machine), *preflight(requests), *few, *alike] + [
+        found = [
+            *check_memory(self.needs(), machine),
+            *noise_findings(probe_s),
+            *preflight(requests),
+            *round_findings(self.rounds),
+            *(made_alike(requests) if self.same_settings else []),
+        ]
+        found += [
             Finding(
                 severity="info",
                 name="fitted to the build",
                 evidence=note,
                 fix="name it for each version, if this is not what is meant",
             )
-            for note in translated
+            for note in dict.fromkeys(note for cell in self.cells for note in cell.notes)
         ]
+        return worst_first(found)
 
     def describe(self) -> str:
         """Say in a few words what will be measured, and what that takes."""
@@ -160,7 +168,7 @@ class Experiment:
 
     def needs(self) -> Needs:
         """Work out the disk, memory and time that a whole run takes."""
-        return needs_of([cell.request for cell in self.cells], self.rounds)
+        return needs_of([cell.request for cell in self.cells], self.rounds, self.sessions)
 
     def run(self, *, watch: Watch | None = None, fresh: bool = False) -> Record:
         """Measure every trial that is not recorded yet.
@@ -190,73 +198,45 @@ class Experiment:
         with self._ledger(notes, fresh=fresh) as ledger:
             notes += ledger.record.notes
             needs = self.needs()
-            Runner(
+            runner = Runner(
                 self.name,
-                self.cells,
                 ledger,
                 watch or print_lines,
-                guess_s=(needs.duration_s + needs.transactions / REFERENCE_TPS) / needs.trials,
-                until=self.until,
+                guess_s=needs.trial_s,
                 notes=tuple(notes),
-            ).go()
+            )
+            runner.go(planned_rounds(ledger, self.cells, self.until))
             return ledger.record
 
     def _ledger(self, notes: list[str], *, fresh: bool) -> Ledger:
-        machine = host.fingerprint(workplace.home())
-        specification = self._specification(machine)
-        identity = digest(specification)
-        place = runs_dir() / self.name
-        for directory in [] if fresh else unfinished(place, identity):
-            try:
-                return Ledger(directory)
-            except BusyError as error:
-                notes.append(f"{error.message}: this is a new run beside it")
-        now = datetime.datetime.now(datetime.UTC)
-        run_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-        seed = secrets.randbits(31) if self.seed is None else self.seed
-        order = shuffled_rounds(self.cells, self.rounds, seed)
-        return Ledger.create(
-            place / run_id,
-            specification
-            | {
-                "specification_hash": identity,
-                "run_id": run_id,
-                "created_at": now.isoformat(timespec="seconds"),
-                "seed": seed,
-                "order": order,
-                "host": machine,
-            },
-        )
-
-    def _specification(self, machine: Mapping[str, Any]) -> dict[str, Any]:
-        """Give what makes two runs the same; the seed counts only if it was chosen."""
-        identity = ("hostname", "machine", "cpu_model", "usable_cores", "memory_bytes", "kernel")
-        return {
-            "experiment": self.name,
-            "benchkit": __version__,
+        asked = {
             "rounds": self.rounds,
+            "sessions": self.sessions,
             "factors": self.factors,
             "baseline": self.baseline,
-            "chosen_seed": self.seed,
             "until": self.until and dict(self.until.describe(self.rounds)),
-            "machine": {name: machine.get(name) for name in identity},
-            "cells": [
-                {
-                    "levels": dict(cell.levels),
-                    "twin": cell.twin,
-                    "notes": list(cell.notes),
-                    "asked": cell.request.describe(),
-                }
-                for cell in self.cells
-            ],
+            "cells": asked_of(self.cells),
         }
+        return open_run(
+            self.name,
+            asked,
+            machine=host.fingerprint(workplace.home()),
+            seed=self.seed,
+            order=lambda seed: shuffled_rounds(self.cells, self.rounds, seed),
+            notes=notes,
+            fresh=fresh,
+        )
 
 
-def _check_plan(name: str, rounds: int, faults: Faults) -> None:
+def _check_plan(name: str, rounds: int, sessions: int, until: Until | None, faults: Faults) -> None:
     if not name.replace("_", "").replace("-", "").isalnum():
         faults.add("name", f"{name!r}: letters, digits, _ and - only")
     if not isinstance(rounds, int) or rounds < 1:
         faults.add("rounds", f"{rounds!r} is not a number of rounds")
+    elif not isinstance(sessions, int) or sessions < 1 or rounds % sessions:
+        faults.add("sessions", f"{rounds} rounds cannot be shared equally among {sessions!r}")
+    elif sessions > 1 and until is not None:
+        faults.add("sessions", "the looks of `until` are planned in rounds: one session only")
 
 
 def _base_request(

@@ -1,15 +1,17 @@
-"""Going through an experiment's order: measuring what is missing, stopping when enough is known."""
+"""Going through an experiment's rounds: measuring what is missing, until enough is known."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from benchkit.experiment.design import Cell
+from benchkit.experiment.design import Cell, session_of
 from benchkit.experiment.ledger import Ledger, Record
 from benchkit.experiment.watch import Standing, Watch
-from benchkit.measure.trial import Trial, measure
+from benchkit.measure.trial import Trial, forget_load, measure
+
+Round = tuple[int, Sequence[Cell]]  # its number from 1, and its cells in the order to measure
 
 
 class Until(Protocol):
@@ -22,15 +24,45 @@ class Until(Protocol):
         """Say why enough was measured after a whole round; "" goes on."""
 
 
+def planned_rounds(ledger: Ledger, cells: Sequence[Cell], until: Until | None) -> Iterator[Round]:
+    """Give the rounds of the recorded order; `until` is asked after each, None measures all.
+
+    With several sessions each has loads of its own, removed when it is over.
+    """
+    orders = ledger.record.specification["order"]
+    sessions = ledger.record.specification.get("sessions", 1)
+    for number, order in enumerate(orders, 1):
+        session = session_of(number, len(orders), sessions) if sessions > 1 else 0
+        ours = [cell.loaded(session) for cell in cells] if session else cells
+        yield number, [ours[index] for index in order]
+        if session and session_of(number + 1, len(orders), sessions) != session:
+            for cell in ours:
+                forget_load(cell.request)
+        if _stops(ledger, number, until):
+            return
+
+
+def _stops(ledger: Ledger, number: int, until: Until | None) -> bool:
+    """Ask the rule after a whole round, and record that it says stop."""
+    record = ledger.record
+    if record.stopped is not None:
+        return bool(number >= record.stopped["rounds"])
+    if until is None or len(record.entries) >= record.planned:
+        return False
+    spent_s = sum(sum(entry["steps_s"].values()) for entry in record.entries)
+    reason = until.reason_to_stop(record, number, spent_s)
+    if reason:
+        ledger.stop(number, reason)
+    return bool(reason)
+
+
 class Runner:
-    """Measures the trials of a ledger's order that are not in it yet.
+    """Measures the trials of rounds that are not in the ledger yet.
 
     Parameters
     ----------
     guess_s
         About how long a trial takes, in seconds, until some were measured.
-    until
-        Asked after each whole round; None measures all rounds.
     notes
         What the watcher is told at the start.
     """
@@ -38,43 +70,26 @@ class Runner:
     def __init__(
         self,
         name: str,
-        cells: Sequence[Cell],
         ledger: Ledger,
         watch: Watch,
         *,
         guess_s: float,
-        until: Until | None = None,
         notes: tuple[str, ...] = (),
     ) -> None:
-        self._name, self._cells, self._ledger, self._watch = name, cells, ledger, watch
-        self._guess_s, self._until, self._notes = guess_s, until, notes
+        self._name, self._ledger, self._watch = name, ledger, watch
+        self._guess_s, self._notes = guess_s, notes
         self._spent_s: list[float] = []
 
-    def go(self) -> None:
-        """Measure until the order is done or the rule says stop."""
+    def go(self, rounds: Iterable[Round]) -> None:
+        """Measure until there are no more rounds; the next one is asked for after the last."""
         done = {entry["key"] for entry in self._ledger.record.entries}
         self._tell("start")
-        for number, order in enumerate(self._ledger.record.specification["order"], 1):
-            for position, index in enumerate(order, 1):
-                key = self._cells[index].key(number)
+        for number, cells in rounds:
+            for position, cell in enumerate(cells, 1):
+                key = cell.key(number)
                 if key not in done:
-                    self._measure(self._cells[index], key, number, position)
-            if self._stops(number):
-                break
+                    self._measure(cell, key, number, position)
         self._tell("end")
-
-    def _stops(self, number: int) -> bool:
-        """Ask the rule after a whole round, and record that it says stop."""
-        record = self._ledger.record
-        if record.stopped is not None:
-            return bool(number >= record.stopped["rounds"])
-        if self._until is None or len(record.entries) >= record.planned:
-            return False
-        spent_s = sum(sum(entry["steps_s"].values()) for entry in record.entries)
-        reason = self._until.reason_to_stop(record, number, spent_s)
-        if reason:
-            self._ledger.stop(number, reason)
-        return bool(reason)
 
     def _measure(self, cell: Cell, key: str, round_number: int, position: int) -> None:
         about = {"cell": cell.label, "round_number": round_number}
@@ -107,6 +122,7 @@ class Runner:
             done=len(record.entries),
             planned=record.planned,
             left_s=missing * each_s,
+            may_end_early=record.may_end_early,
             directory=self._ledger.directory,
             notes=self._notes,
             **more,

@@ -21,6 +21,8 @@ class Standing:
         ``start``, ``step``, ``second``, ``trial`` (one was recorded) or ``end``.
     left_s
         About how long it will still take, in seconds.
+    may_end_early
+        `planned` and `left_s` are the most that it can be.
     entry
         The trial just recorded.
     """
@@ -29,6 +31,7 @@ class Standing:
     done: int
     planned: int
     left_s: float
+    may_end_early: bool = False
     cell: str = ""
     round_number: int = 0
     step: str = ""
@@ -39,8 +42,10 @@ class Standing:
 
     def line(self) -> str:
         """One line: ``7/20 trials, 3 min left``."""
-        left = f", {show_duration(self.left_s)} left" if self.done < self.planned else ""
-        return f"{self.done}/{self.planned} trials{left}"
+        if self.done >= self.planned:
+            return f"{self.done}/{self.planned} trials"
+        bound = "at most " if self.may_end_early else ""
+        return f"{self.done}/{bound}{self.planned} trials, {bound}{show_duration(self.left_s)} left"
 
 
 Watch = Callable[[Standing], None]

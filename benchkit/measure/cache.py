@@ -16,7 +16,7 @@ from benchkit.measure.repeat import Repeated
 from benchkit.postgres.builds import Build
 from benchkit.postgres.installation import configuration
 from benchkit.postgres.versions import Version, has
-from benchkit.workload.run import count_rows
+from benchkit.workload.load import count_rows
 
 Connection = psycopg.Connection[dict[str, Any]]
 

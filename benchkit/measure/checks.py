@@ -9,7 +9,7 @@ from benchkit.errors import Faults, ServerError
 from benchkit.measure import host
 from benchkit.measure.alike import differences_of_builds, differing_defaults_left
 from benchkit.measure.cache import can_prewarm
-from benchkit.measure.finding import Finding
+from benchkit.measure.finding import Finding, worst_first
 from benchkit.measure.machine_checks import machine_findings, others
 from benchkit.measure.needs import loaded_for
 from benchkit.measure.request_checks import request_findings, value_of
@@ -112,6 +112,4 @@ def preflight(requests: Sequence[TrialRequest]) -> list[Finding]:
     findings += [finding for request in requests for finding in request_findings(request, machine)]
     findings += differences_of_builds(request.build for request in requests)
     findings += differing_defaults_left(requests)
-    findings = list(dict.fromkeys(findings))
-    order = {"bad": 0, "warning": 1, "info": 2}
-    return sorted(findings, key=lambda finding: order[finding.severity])
+    return worst_first(findings)

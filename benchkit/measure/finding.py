@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -27,3 +28,11 @@ class Finding:
     evidence: str
     fix: str
     reference: str = ""
+
+
+_ORDER = ("bad", "warning", "info")
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings by severity, each once, otherwise in the order they came."""
+    return sorted(dict.fromkeys(findings), key=lambda finding: _ORDER.index(finding.severity))

@@ -56,6 +56,8 @@ class Evidence:
         Whether the server stood through the run: neither gone nor restarted by itself.
     counters_complete
         Whether the server had counted all of the run when the counters were read.
+    throttled_s
+        How long the container's CPU quota held processes back during the run; None: no quota.
     """
 
     run: Run
@@ -67,6 +69,7 @@ class Evidence:
     reset_counters: Sequence[str]
     counters_complete: bool = True
     warm_up: Run | None = None
+    throttled_s: float | None = None
 
 
 # Errors that pgbench counts as failed transactions (15 on) and goes on after.
@@ -92,6 +95,9 @@ def _flags(evidence: Evidence, limits: Limits) -> Iterator[Gate]:
     if busy > limits.client_cpu_share:
         text = f"pgbench used {busy:.0%} of its {threads} thread(s): it may be the limit itself"
         yield Gate(name="client CPU", rejects=False, message=text)
+    if evidence.throttled_s:
+        text = f"the container's CPU quota held processes back for {evidence.throttled_s:.1f} s"
+        yield Gate(name="throttled", rejects=False, message=text)
     if not evidence.counters_complete:
         text = "the server's counters may lack the end of the run"
         yield Gate(name="counters", rejects=False, message=text)

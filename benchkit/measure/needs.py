@@ -13,8 +13,8 @@ from benchkit.measure.record import TrialRequest
 from benchkit.postgres.settings import text_of
 from benchkit.units import memory_bytes, parse_quantity, show_bytes, show_duration
 from benchkit.workload.disk import needed_bytes
+from benchkit.workload.load import is_loaded
 from benchkit.workload.pgbench import Workload
-from benchkit.workload.run import is_loaded
 
 # Measured at scales 10 to 100 on a virtual disk: a load writes tables, index and vacuum.
 _LOAD_BYTES_PER_S = 40 * 1024**2
@@ -64,6 +64,11 @@ class Needs:
         )
 
     @property
+    def trial_s(self) -> float:
+        """About how long a trial takes with its share of the loading, in seconds."""
+        return (self.duration_s + self.transactions / REFERENCE_TPS) / self.trials
+
+    @property
     def text(self) -> str:
         """All of it in a sentence."""
         disk, memory = show_bytes(self.disk_bytes), show_bytes(self.memory_bytes)
@@ -91,15 +96,22 @@ def _is_loaded(request: TrialRequest, sql: Sequence[str]) -> bool:
             request.workload,
             sql=sql,
             checksums=request.checksums,
+            load_number=request.load,
         )
     return False
 
 
-def needs_of(requests: Sequence[TrialRequest], rounds: int) -> Needs:
-    """Work out what the requests, each measured once a round, will take."""
+def needs_of(requests: Sequence[TrialRequest], rounds: int, loads: int = 1) -> Needs:
+    """Work out what the requests, each measured once a round, will take.
+
+    Parameters
+    ----------
+    loads
+        How often the clusters are loaded.
+    """
     kept = loaded_for(requests)
     workloads = [request.workload for request in requests]
-    load_s = sum(workload.database_bytes for workload in kept) / _LOAD_BYTES_PER_S
+    load_s = loads * sum(workload.database_bytes for workload in kept) / _LOAD_BYTES_PER_S
     return Needs(
         trials=len(requests) * rounds,
         disk_bytes=needed_bytes(kept, workloads),

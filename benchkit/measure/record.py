@@ -2,7 +2,8 @@
 
 Format of a record (``record_version``):
 
-1. First version. ``waits`` and ``machine`` came later: records from before are without them.
+1. First version. ``waits``, ``machine`` and ``checkpoints`` came later: records from before are
+   without them.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class TrialRequest:
         Run once after loading; part of the template.
     checksums
         Data checksums of the cluster.
+    load
+        Number of the load: with another number the same tables are loaded afresh. 0 is the one
+        that is kept for all runs.
     """
 
     build: Build
@@ -45,6 +49,7 @@ class TrialRequest:
     sql: tuple[str, ...] = ()
     checksums: bool = False
     limits: Limits = field(default_factory=Limits)
+    load: int = 0
 
     def describe(self) -> dict[str, Any]:
         """Give what was asked as plain data; the key of a trial is made from it."""
@@ -56,6 +61,7 @@ class TrialRequest:
             "sql": list(self.sql),
             "checksums": self.checksums,
             "limits": asdict(self.limits),
+            **({"load": self.load} if self.load else {}),
         }
 
 
@@ -91,6 +97,9 @@ class Trial:
     machine
         What the whole machine did meanwhile: ``disk_read_bytes``, ``disk_written_bytes`` (None
         where unknown) and ``reason``.
+    checkpoints
+        Those that the server logged in the measured run: ``began_s``, ``ended_s`` (seconds from
+        its beginning, None where the log does not say) and ``cause``.
     host
         Host name, boot and load when the trial began.
     progress
@@ -111,6 +120,7 @@ class Trial:
     counters: Mapping[str, Any] = field(default_factory=dict)
     waits: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
+    checkpoints: tuple[Mapping[str, Any], ...] = ()
     host: Mapping[str, Any] = field(default_factory=dict)
     progress: tuple[Progress, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -119,4 +129,5 @@ class Trial:
         """Give the trial as plain JSON, without its series and raw outputs."""
         data = {"record_version": RECORD_VERSION} | self.__dict__
         del data["progress"], data["texts"]
-        return data | {"gates": [asdict(gate) for gate in self.gates]}
+        plain = {"gates": [asdict(gate) for gate in self.gates]}
+        return data | plain | {"checkpoints": [dict(item) for item in self.checkpoints]}

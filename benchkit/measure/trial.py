@@ -11,8 +11,8 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -22,13 +22,15 @@ from benchkit.measure.gates import Evidence, closed_gates
 from benchkit.measure.record import Trial, TrialRequest
 from benchkit.measure.waits import DiskCounter, WaitSampler
 from benchkit.postgres import workplace
-from benchkit.postgres.server import Server, log_errors
+from benchkit.postgres.log import checkpoints, log_errors
+from benchkit.postgres.server import Server
+from benchkit.workload.load import count_rows, forget_loaded, loaded_template
 from benchkit.workload.pgbench import tables
 from benchkit.workload.progress import Progress
 from benchkit.workload.report import comparable_tps
-from benchkit.workload.run import Run, count_rows, loaded_template, run_pgbench
+from benchkit.workload.run import Run, run_pgbench
 
-__all__ = ["Trial", "TrialRequest", "measure", "measure_on"]
+__all__ = ["Trial", "TrialRequest", "forget_load", "measure", "measure_on"]
 
 Connection = psycopg.Connection[dict[str, Any]]
 
@@ -64,6 +66,19 @@ def measure(
             return course.failed(error)
 
 
+def forget_load(request: TrialRequest) -> None:
+    """Remove the cluster that was loaded for a request; the one kept for all runs stays."""
+    if request.load:
+        forget_loaded(
+            request.build,
+            request.client,
+            request.workload,
+            sql=request.sql,
+            checksums=request.checksums,
+            load_number=request.load,
+        )
+
+
 def measure_on(
     server: Server,
     request: TrialRequest,
@@ -76,6 +91,16 @@ def measure_on(
     from the preparation of the cache to the gates. The caller holds the machine's lock.
     """
     return _Course(request, lambda step: None, on_progress).measure_on(server)
+
+
+class _Measured(NamedTuple):
+    """The measured run, and what was seen beside it."""
+
+    run: Run
+    waits: dict[str, Any]
+    machine: dict[str, Any]
+    jump_s: float
+    throttled_s: float | None
 
 
 class _Course:
@@ -129,6 +154,7 @@ class _Course:
                 request.workload,
                 sql=request.sql,
                 checksums=request.checksums,
+                load_number=request.load,
             )
         # Closed in any case: also when a watcher raises as it is told of the last step.
         with contextlib.closing(
@@ -157,21 +183,22 @@ class _Course:
                 counters.flush_statistics(connection)
                 before = counters.read_counters(connection)
             log_before = len(server.process.log())
-            clock = time.time() - time.monotonic()
-            run, waits, machine = self._measured_run(server, connection)
-            jump_s = time.time() - time.monotonic() - clock
+            measured = self._measured_run(server, connection)
+            run = measured.run
             with self.step("counters after"):
                 counted = self._count(connection, before, run)
+            log = server.process.log()[log_before:]
             evidence = Evidence(
                 run=run,
                 workload=self.request.workload,
                 scale_in_tables=scale,
-                log_errors=log_errors(server.process.log()[log_before:]),
+                log_errors=log_errors(log),
                 server_alive=server.process.alive() and not connection.closed,
-                clock_jump_s=jump_s,
+                clock_jump_s=measured.jump_s,
                 reset_counters=counters.resets(counted),
                 counters_complete=counted["complete"],
                 warm_up=warm_up,
+                throttled_s=measured.throttled_s,
             )
         gates = tuple(closed_gates(evidence, self.request.limits))
         return Trial(
@@ -184,8 +211,9 @@ class _Course:
             result=_result(run, self.request),
             warm_up=None if warm_up is None else _result(warm_up, self.request),
             counters=counted,
-            waits=waits,
-            machine=machine,
+            waits=measured.waits,
+            machine=measured.machine,
+            checkpoints=_checkpoints(log, run),
             host=self.host,
             progress=tuple(run.progress),
             texts=self.texts,
@@ -210,15 +238,20 @@ class _Course:
         with self.step("warm-up"):
             return self._run(server, connection, "warm-up", duration_s=duration_s)
 
-    def _measured_run(
-        self, server: Server, connection: Connection
-    ) -> tuple[Run, dict[str, Any], dict[str, Any]]:
+    def _measured_run(self, server: Server, connection: Connection) -> _Measured:
         """Run with the waits sampled and the disk counted; the sampler has left at the end."""
         # To another database than the measured one, whose transactions are counted.
         sampler = WaitSampler(lambda: server.connect("template1"), server.build.version)
+        throttling, clock = host.throttling(), time.time() - time.monotonic()
         with sampler, self.step("run"), DiskCounter() as disk:
             run = self._run(server, connection, "run", on_progress=self.on_progress)
-        return run, sampler.record(), disk.record()
+        return _Measured(
+            run=run,
+            waits=sampler.record(),
+            machine=disk.record(),
+            jump_s=time.time() - time.monotonic() - clock,
+            throttled_s=_throttled_s(throttling, host.throttling()),
+        )
 
     def _run(
         self,
@@ -270,6 +303,23 @@ def _result(run: Run, request: TrialRequest) -> dict[str, Any]:
         "client_cpu_s": round(run.cpu_s, 4),
         "aborted_clients": len(run.errors.aborted_clients),
     }
+
+
+def _throttled_s(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> float | None:
+    begin, end = (counted["throttled_usec"] for counted in (before, after))
+    return None if begin is None or end is None else (end - begin) / 1e6
+
+
+def _checkpoints(log: str, run: Run) -> tuple[dict[str, Any], ...]:
+    """Give the checkpoints that the log tells of, in seconds from the beginning of the run."""
+
+    def since(at: float | None) -> float | None:
+        return None if at is None else round(at - run.started_at, 3)
+
+    return tuple(
+        {"began_s": since(item.began_at), "ended_s": since(item.ended_at), "cause": item.cause}
+        for item in checkpoints(log)
+    )
 
 
 def _log_of(server: Server) -> str:

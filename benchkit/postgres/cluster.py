@@ -102,9 +102,9 @@ def _template_key(
     return place, description
 
 
-def has_template(build: Build, contents: Mapping[str, Any], *, checksums: bool = False) -> bool:
-    """Tell whether a loaded cluster is in the cache; parameters as in :func:`template`."""
-    return (_template_key(build, contents, checksums=checksums)[0] / "template.json").exists()
+def template_place(build: Build, contents: Mapping[str, Any], *, checksums: bool = False) -> Path:
+    """Give where a loaded cluster is kept, if it is there; parameters as in :func:`template`."""
+    return _template_key(build, contents, checksums=checksums)[0]
 
 
 def template(

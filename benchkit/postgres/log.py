@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import re
+from dataclasses import dataclass
 
 _SEVERITY = re.compile(r"\b(ERROR|FATAL|PANIC):  ")
 _END = re.compile(r"\b(FATAL|PANIC):  ")
@@ -52,3 +54,50 @@ def log_errors(log: str) -> list[str]:
         for first, end in entries
         if _SEVERITY.search(lines[first]) and not _ASKED_IN_VAIN.search("\n".join(lines[first:end]))
     ]
+
+
+# Times are in UTC and with milliseconds (log_line_prefix with %m, the default from 10 on). "wal" is
+# called "xlog" before 10.
+_CHECKPOINT = re.compile(
+    r"^(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) UTC .*?"
+    r"LOG:  checkpoint (?:(?P<complete>complete)|starting):? ?(?P<cause>.*)$"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint as the server logged it.
+
+    Attributes
+    ----------
+    began_at, ended_at
+        Epoch seconds; None where the log does not hold it.
+    cause
+        In the server's words: ``time``, ``wal``, ``immediate force wait``; "" where unknown.
+    """
+
+    began_at: float | None
+    ended_at: float | None
+    cause: str
+
+
+def checkpoints(log: str) -> list[Checkpoint]:
+    """List the checkpoints of a log, in order.
+
+    Only those of a server with ``log_checkpoints`` (on by default from 15 on) whose lines have
+    times; others leave none.
+    """
+    found: list[Checkpoint] = []
+    for match in map(_CHECKPOINT.match, log.splitlines()):
+        if match is None:
+            continue
+        moment = datetime.datetime.fromisoformat(match["at"]).replace(tzinfo=datetime.UTC)
+        at = moment.timestamp()
+        if not match["complete"]:
+            found.append(Checkpoint(began_at=at, ended_at=None, cause=match["cause"]))
+        elif found and found[-1].ended_at is None:
+            last = found.pop()
+            found.append(Checkpoint(began_at=last.began_at, ended_at=at, cause=last.cause))
+        else:
+            found.append(Checkpoint(began_at=None, ended_at=at, cause=""))
+    return found

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchkit.experiment.run import Standing, Watch, print_lines
+from benchkit.experiment.watch import Standing, Watch, outcome, print_lines
 
 # Where `benchkit run` reads what the notebook's kernel has to say while it works.
 PROGRESS_FILE = "BENCHKIT_PROGRESS_FILE"
@@ -44,7 +44,7 @@ class _Display:
             return
         self.updated = now
         if standing.entry is not None:
-            self.last = _outcome(standing)
+            self.last = f"{standing.cell}: {outcome(standing.entry)}"
         self._show(standing)
 
     def _show(self, standing: Standing) -> None:
@@ -55,13 +55,6 @@ class _Display:
             self.handle = display(markup, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self.handle.update(markup)
-
-
-def _outcome(standing: Standing) -> str:
-    entry = standing.entry or {}
-    tps = entry.get("result", {}).get("comparable_tps")
-    shown = f"{tps:,.0f} transactions/s" if tps and entry["status"] == "usable" else entry["status"]
-    return f"{standing.cell}: {shown}"
 
 
 def _markup(standing: Standing, last: str) -> str:
@@ -85,6 +78,8 @@ def _markup(standing: Standing, last: str) -> str:
 def _tell_runner(standing: Standing) -> None:
     path = os.environ.get(PROGRESS_FILE)
     if path:
-        text = f"{standing.line()}" + (f": {_outcome(standing)}" if standing.entry else "")
+        text = standing.line()
+        if standing.entry is not None:
+            text += f": {standing.cell}: {outcome(standing.entry)}"
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(text + "\n")

@@ -7,7 +7,7 @@ text alternative that states the finding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchkit.analysis.metrics import METRICS
 from benchkit.analysis.results import Comparison, Results
@@ -62,8 +62,8 @@ def plot_cells(
     # The interval of three wild runs may reach far beyond all of them: it is cut, not the points.
     axes.set_ylim(0, min(axes.get_ylim()[1], highest * 1.4 or 1))
     axes.set_xlabel(x_title or x.replace("_", " "))
-    axes.set_ylabel(_axis_title(metric))
-    _legend(axes, colour)
+    axes.set_ylabel(axis_title(metric))
+    legend(axes, colour)
     show_figure(
         figure, alt=f"{found.title}. {'; '.join(words) or 'Nothing was measured'}.", caption=caption
     )
@@ -74,7 +74,8 @@ def _levels(results: Results, cells: Sequence[dict[str, str]], factor: str) -> l
     return by_size(level for level in results.factors[factor] if level in present)
 
 
-def _axis_title(metric: str) -> str:
+def axis_title(metric: str) -> str:
+    """Give a metric's title with its unit."""
     found = METRICS[metric]
     return f"{found.title} ({found.unit})" if found.unit else found.title
 
@@ -94,7 +95,8 @@ def _draw_cell(
     return interval.value
 
 
-def _legend(axes: Axes, title: str | None) -> None:
+def legend(axes: Axes, title: str | None) -> None:
+    """Add a legend headed by a factor, if anything drawn has a label."""
     if title and axes.get_legend_handles_labels()[0]:
         with house_style():
             axes.legend(title=title.replace("_", " "), loc="lower right")
@@ -128,41 +130,3 @@ def plot_ratios(
 
 def _wrapped(text: str) -> str:
     return text.replace(" (", "\n(")
-
-
-def plot_over_time(results: Results, *, colour: str, caption: str = "", **where: str) -> None:
-    """Show throughput second by second: every round thin, the mean over rounds thick."""
-    figure, axes = new_figure()
-    series = results.series
-    words = []
-    for number, levels in enumerate(results.cells(**where)):
-        part = series
-        for name, label in levels.items():
-            part = part[part[name] == label] if not part.empty else part
-        if part.empty:
-            continue
-        _draw_series(axes, part, PALETTE[number], levels[colour])
-        first, last = _ends(part)
-        words.append(f"{levels[colour]}: {first:,.0f} at the start, {last:,.0f} at the end")
-    axes.set_xlabel("time in the measured run (s)")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_ylabel(_axis_title("tps"))
-    axes.set_ylim(bottom=0)
-    _legend(axes, colour)
-    alt = f"Throughput over time. {'; '.join(words) or 'No series.'}."
-    show_figure(figure, alt=alt, caption=caption)
-
-
-def _draw_series(axes: Axes, part: Any, colour: str, label: str) -> None:
-    for _, single in part.groupby("key"):
-        axes.plot(single["time_s"], single["tps"], color=colour, alpha=0.25, linewidth=1)
-    mean = part.assign(second=part["time_s"].round()).groupby("second")["tps"].mean()
-    axes.plot(mean.index, mean.to_numpy(), color=colour, linewidth=2.5, label=label)
-
-
-def _ends(part: Any) -> tuple[float, float]:
-    """Give the mean throughput of the first and of the last fifth of the runs."""
-    end = part["time_s"].max()
-    first = part[part["time_s"] <= end / 5 + 1]["tps"].mean()
-    last = part[part["time_s"] >= end * 4 / 5]["tps"].mean()
-    return float(first), float(last)

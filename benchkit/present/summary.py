@@ -7,43 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchkit.analysis.claims import Claim, claims_table
+from benchkit.analysis.continuity import remarks
 from benchkit.analysis.metrics import METRICS
-from benchkit.analysis.over_time import drift
 from benchkit.analysis.results import Comparison, Results
 from benchkit.analysis.stats import Estimate, format_ratio
 from benchkit.experiment.embedded import RUN_MIME as RUN_MIME
 from benchkit.experiment.ledger import Record
-from benchkit.measure.finding import Finding
 from benchkit.present.notes import show_note
 from benchkit.present.tables import show_table
 from benchkit.units import show_bytes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-
-def show_findings(findings: Sequence[Finding]) -> None:
-    """Show what the preflight found, worst first."""
-    import pandas as pd
-
-    if not findings:
-        show_note("The preflight found nothing that would make these numbers wrong.", "good")
-        return
-    grouped: dict[tuple[str, str, str, str], list[str]] = {}
-    for item in findings:
-        about = (item.severity, item.name, item.fix, item.reference)
-        grouped.setdefault(about, []).append(item.evidence)
-    rows = [
-        {
-            "Severity": severity,
-            "What": name,
-            "Seen": "; ".join(seen),
-            "What to do": f"{fix} ({reference})" if reference else fix,
-        }
-        for (severity, name, fix, reference), seen in grouped.items()
-    ]
-    frame = pd.DataFrame(rows)
-    show_table(frame, caption="What may mislead, found before measuring", row_header="Severity")
+    pass
 
 
 def show_comparisons(comparisons: Sequence[Comparison], results: Results, *, caption: str) -> None:
@@ -62,13 +37,19 @@ def show_comparisons(comparisons: Sequence[Comparison], results: Results, *, cap
                 **{name.replace("_", " "): label for name, label in item.context.items()},
                 "Ratio": estimate.ratio,
                 "Interval": _interval(estimate),
-                "Rounds": estimate.rounds,
+                **_counted(estimate),
                 "Verdict": item.verdict.text,
             }
         )
     frame = pd.DataFrame(rows)
     notes = _twin_words(results, comparisons)
     show_table(frame, caption=caption, formats={"Ratio": ".3f"}, notes=notes)
+
+
+def _counted(estimate: Estimate) -> dict[str, str]:
+    left_out = f", {estimate.dropped} rounds left out" if estimate.dropped else ""
+    sessions = " sessions" if estimate.unit == "session" else ""
+    return {"Rounds": f"{estimate.rounds}{sessions}{left_out}"}
 
 
 def _interval(estimate: Estimate) -> str | None:
@@ -78,7 +59,10 @@ def _interval(estimate: Estimate) -> str | None:
 
 
 def _twin_words(results: Results, comparisons: Sequence[Comparison]) -> list[str]:
-    notes = ["Intervals of 95 %, paired by round.", *_early_end(results)]
+    how = "Intervals of 95 %, paired by round"
+    if comparisons and comparisons[0].estimate.unit == "session":
+        how += ", over sessions: each with tables loaded afresh, its rounds together as one value"
+    notes = [f"{how}.", *_early_end(results)]
     if len(comparisons) > 1:
         notes.append("Verdicts are Holm-adjusted over the rows of this table.")
     metric = comparisons[0].metric.name if comparisons else "tps"
@@ -120,23 +104,6 @@ def show_summary(results: Results, metrics: Sequence[str], *, caption: str, **wh
     show_table(pd.DataFrame(rows), caption=caption, notes=notes, row_header="Mean of")
 
 
-def show_drift(results: Results, **where: str) -> None:
-    """Show how much the throughput of each cell changes in the course of a run."""
-    frame = drift(results, **where)
-    units = dict.fromkeys(["slope", "from", "to"], "%/min")
-    caption = "Change of throughput in the course of a run, with 95 % interval over the rounds"
-    show_table(frame, caption=caption, units=units, notes=_drift_words(frame))
-
-
-def _drift_words(frame: pd.DataFrame) -> list[str]:
-    if frame["slope"].isna().all():
-        return ["The trials are too short for a slope: eight seconds are needed."]
-    slower = frame[frame["to"] < 0]
-    if slower.empty:
-        return ["No cell slows down for certain as it goes on."]
-    return [f"{len(slower)} of {len(frame)} cells slow down as they go on."]
-
-
 def show_claims(claims: Sequence[Claim], results: Results | None = None) -> None:
     """Show each published claim with what was measured here and a verdict.
 
@@ -170,7 +137,8 @@ def show_trials(results: Results) -> None:
     formats = {"Throughput": ",.0f", "Average latency": ".2f"}
     caption = f"All {len(frame)} trials as measured, {len(results.unusable)} of them not usable"
     flags = [f"{count} trials flagged: {name}." for name, count in results.flags().items()]
-    show_table(shown, caption=caption, units=units, formats=formats, notes=flags)
+    notes = [*remarks(results), *flags]
+    show_table(shown, caption=caption, units=units, formats=formats, notes=notes)
 
 
 def show_provenance(record: Record) -> None:
@@ -183,7 +151,7 @@ def show_provenance(record: Record) -> None:
         ("Caches before a run", _caches(specification)),
         ("Settings asked for", _asked_settings(specification)),
         ("Not at their defaults in the servers", _effective_settings(record)),
-        ("Random order", f"seed {specification['seed']}, {specification['rounds']} rounds"),
+        ("Random order", _order_words(specification)),
         ("benchkit", f"{specification['benchkit']}, run {specification['run_id']}"),
     ]
     frame = pd.DataFrame(rows, columns=["What", "This run"])
@@ -212,6 +180,12 @@ def _host_rows(host: Mapping[str, Any]) -> list[tuple[str, str]]:
     system = f"{host.get('os_name')} {host.get('os_version') or ''}, {host.get('kernel')}"
     disk = f"{host.get('filesystem_type')} on {host.get('filesystem_device')}"
     return [("Machine", machine), ("System", system), ("File system", disk)]
+
+
+def _order_words(specification: Mapping[str, Any]) -> str:
+    sessions = specification.get("sessions") or 1
+    words = f"seed {specification['seed']}, {specification['rounds']} rounds"
+    return words + (f" in {sessions} sessions with loads of their own" if sessions > 1 else "")
 
 
 _CACHES = {

@@ -19,12 +19,12 @@ from benchkit.analysis.stats import (
     format_percent,
     format_ratio,
     holm,
-    judge,
     mean_interval,
     paired_ratio,
     rounds_needed,
     t_interval,
 )
+from benchkit.analysis.verdicts import judge
 from benchkit.errors import InputError
 
 T_2 = 4.302652729911275  # quantiles 0.975 of Student's t, from a table

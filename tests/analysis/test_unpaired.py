@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from benchkit.analysis.claims import Claim, claims_table
-from benchkit.analysis.stats import judge
 from benchkit.analysis.unpaired import (
     trimmed_interval,
     trimmed_t_interval,
     unpaired_ratio,
     welch_interval,
 )
+from benchkit.analysis.verdicts import judge
 from benchkit.errors import InputError
 
 SETS = 40_000

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from benchkit.analysis.results import Results
+from benchkit.analysis.stopping import Until
 from benchkit.errors import FormatError, InputError
 from benchkit.experiment.ledger import Ledger, Record, read_record, runs_dir
 from benchkit.experiment.run import Experiment
@@ -320,3 +322,48 @@ def test_a_run_at_work_elsewhere_is_left_alone_and_said_so(
         tiny().run(watch=stop)
     assert len(list((place / "tiny").iterdir())) == 2
     assert notes == [f"another process writes to {run}: this is a new run beside it"]
+
+
+# Sessions
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"rounds": 4, "sessions": 3}, "4 rounds cannot be shared equally among 3"),
+        ({"rounds": 4, "sessions": 0}, "4 rounds cannot be shared equally among 0"),
+        ({"rounds": 4, "sessions": 2, "until": Until()}, "planned in rounds: one session only"),
+    ],
+)
+def test_sessions_that_cannot_be_are_refused(
+    tiny: Callable[..., Experiment], changes: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        tiny(**changes)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_each_session_has_loads_of_its_own_and_leaves_none(
+    tiny: Callable[..., Experiment], open_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHKIT_HOME", str(open_directory / "home"))
+    templates = open_directory / "home" / "templates"
+    seen: set[str] = set()
+
+    def watch(standing: Standing) -> None:
+        if standing.event == "trial":
+            seen.update(path.name for path in templates.iterdir())
+
+    experiment = tiny(rounds=3, sessions=3, factors={"clients": [1]})
+    one = tiny(rounds=3, factors={"clients": [1]}).needs().duration_s
+    assert experiment.needs().duration_s > one
+    record = experiment.run(watch=watch)
+    assert [entry["asked"]["load"] for entry in record.entries] == [1, 1, 2, 2, 3, 3]
+    assert {entry["status"] for entry in record.entries} == {"usable"}
+    assert len(seen) == 3
+    assert list(templates.iterdir()) == []
+    twin = Results(record).twin()
+    assert twin is not None
+    assert (twin.rounds, twin.unit) == (3, "round")

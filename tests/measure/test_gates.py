@@ -234,3 +234,10 @@ def test_an_aborted_warm_up_leaves_a_cache_that_was_not_asked_for() -> None:
     warm_up = run(errors=ClientErrors(aborted_clients=(1,)))
     assert only(evidence(warm_up=warm_up)).message == "1 client(s) aborted; the load was smaller"
     assert names(evidence(warm_up=run())) == []
+
+
+def test_a_quota_that_held_the_run_back_is_flagged() -> None:
+    (gate,) = closed_gates(evidence(throttled_s=1.25), Limits())
+    assert (gate.name, gate.rejects) == ("throttled", False)
+    assert "held processes back for 1.2 s" in gate.message
+    assert names(evidence(throttled_s=0.0)) == names(evidence(throttled_s=None)) == []

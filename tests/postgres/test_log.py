@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.postgres.log import last_fatal, log_errors
+from benchkit.postgres.log import Checkpoint, checkpoints, last_fatal, log_errors
 
 STAMP = "2026-11-30 19:27:57.957 UTC [31186] "
 
@@ -94,3 +94,21 @@ def test_what_a_modern_client_asks_an_old_server_in_vain_is_no_error() -> None:
     assert [line.split("] ")[1] for line in log_errors(text)] == [
         'ERROR:  relation "pgbench_accounts" does not exist at character 15'
     ]
+
+
+def test_checkpoints_are_read_with_their_times_and_causes() -> None:
+    text = (
+        "2026-11-30 19:00:00.500 UTC [7] LOG:  checkpoint complete: wrote 3 buffers (0.1%); 0 WAL\n"
+        "2026-11-30 19:00:10.000 UTC [7] LOG:  checkpoint starting: immediate force wait\n"
+        "2026-11-30 19:00:11.250 UTC [7] LOG:  checkpoint complete: wrote 3 buffers (0.1%)\n"
+        "2026-11-30 19:00:20.000 UTC [9] ERROR:  something else\n"
+        "2026-11-30 19:00:30.000 UTC [7] LOG:  checkpoint starting: xlog\n"
+        "LOG:  checkpoint starting: without a time\n"
+    )
+    first, second, third = checkpoints(text)
+    begin = 1796065200.0  # 19:00:00 UTC of that day
+    assert first == Checkpoint(began_at=None, ended_at=begin + 0.5, cause="")
+    assert second.began_at == begin + 10
+    assert (second.ended_at, second.cause) == (begin + 11.25, "immediate force wait")
+    assert third == Checkpoint(began_at=begin + 30, ended_at=None, cause="xlog")
+    assert checkpoints("") == []

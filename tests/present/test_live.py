@@ -31,13 +31,18 @@ def test_markup_says_where_it_stands_and_escapes() -> None:
 
 
 def test_a_rejected_trial_is_not_shown_as_a_number() -> None:
-    entry = {"result": {"comparable_tps": 5.0}, "status": "rejected"}
-    assert live._outcome(standing("trial", 1, cell="c", entry=entry)) == "c: rejected"
+    gates = [{"rejects": True, "message": "too late"}]
+    entry = {"result": {"comparable_tps": 5.0}, "status": "rejected", "gates": gates}
+    display = live._Display()
+    display._show = lambda standing: None  # type: ignore[method-assign]
+    display(standing("trial", 1, cell="c", entry=entry))
+    assert display.last == "c: rejected: too late"
 
 
 def test_the_runner_is_told_in_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "progress"
     monkeypatch.setenv(live.PROGRESS_FILE, str(path))
+    failed = {"result": {}, "status": "failed", "gates": [], "error": "no"}
     live._tell_runner(standing("start", 0))
-    live._tell_runner(standing("trial", 1, cell="c", entry={"result": {}, "status": "failed"}))
-    assert path.read_text() == "0/20 trials, 3 min left\n1/20 trials, 3 min left: c: failed\n"
+    live._tell_runner(standing("trial", 1, cell="c", entry=failed))
+    assert path.read_text() == "0/20 trials, 3 min left\n1/20 trials, 3 min left: c: failed: no\n"

@@ -32,12 +32,6 @@ def test_ratios_state_the_interval(results: Results, shown: Shown) -> None:
     assert alt(shown[1]) == "Ratios with 95 % intervals. None."
 
 
-def test_over_time_states_begin_and_end(results: Results, shown: Shown) -> None:
-    plots.plot_over_time(results, colour="updates")
-    words = alt(shown[0])
-    assert "HOT: 1,100 at the start, 1,067 at the end" in words
-
-
 def test_levels_that_are_sizes_are_in_order_of_size(results: Results) -> None:
     results.factors["updates"] = ["1GB", "32MB", "128kB"]
     cells = [{"updates": level} for level in results.factors["updates"]]

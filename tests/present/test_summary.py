@@ -5,7 +5,6 @@ from typing import Any
 
 from benchkit.analysis.claims import Claim
 from benchkit.analysis.results import Results
-from benchkit.measure.finding import Finding
 from benchkit.present import summary
 from benchkit.present.tables import MISSING
 from tests.present.conftest import NASTY
@@ -48,11 +47,6 @@ def test_summary_has_a_row_per_metric_and_a_dash_for_what_is_missing(
     assert line.split()[-2:] == [MISSING, MISSING]
 
 
-def test_drift_says_which_cells_slow_down(results: Results, shown: Shown) -> None:
-    summary.show_drift(results)
-    assert "2 of 2 cells slow down as they go on." in shown[0]["text/plain"]
-
-
 def test_claims_are_confirmed_or_not_testable(results: Results, shown: Shown) -> None:
     claims = [
         Claim("HOT is faster", "2.2", results.ratio("updates", "HOT", "not HOT"), 1.0),
@@ -70,14 +64,6 @@ def test_provenance_escapes_and_names_what_repeats_the_run(results: Results, sho
     for word in ("PostgreSQL 18.6", "seed 7", "shared_buffers=128MB", "run r1"):
         assert word in text
     assert "<script" not in html(shown)
-
-
-def test_findings_come_with_what_to_do(shown: Shown) -> None:
-    found = Finding(severity="bad", name="fsync is off", evidence="seen", fix="turn it on")
-    summary.show_findings([found])
-    summary.show_findings([])
-    assert "turn it on" in shown[0]["text/plain"]
-    assert "found nothing" in shown[1]["text/plain"]
 
 
 def test_embedded_run_is_plain_json(results: Results, shown: Shown) -> None:

@@ -1,0 +1,1 @@
+"""What benchkit costs, and how right it is; run from the project's directory."""
