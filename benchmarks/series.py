@@ -1,10 +1,11 @@
 """Measure one server again and again, for judging methods by noise that is real.
 
-``python benchmarks/series.py --trials 810 > benchmarks/series.csv`` runs as many trials of one cell
-as asked, each as every trial is: a fresh clone, a new server, a checkpoint, two seconds of pgbench.
-Since all are identical, any way to call some of them A and others B is an experiment on two servers
-that do not differ; :mod:`benchmarks.verdicts` judges such experiments. Nothing else should run
-meanwhile. Columns: ``started_at`` (ISO 8601), ``tps``, and ``seconds`` that the whole trial took.
+``python -m benchmarks.series > series.csv`` runs as many trials of one cell as asked, each as every
+trial is: a fresh clone, a new server, a checkpoint, two seconds of pgbench. Since all are identical,
+any way to call some of them A and others B is an experiment on two servers that do not differ;
+:mod:`benchmarks.methods` judges such experiments. Nothing else should run meanwhile.
+
+Columns: ``started_at`` (epoch seconds), ``tps``, and ``seconds`` that the whole trial took.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def show(standing: Standing) -> None:
 def main() -> None:
     """Measure, and print what was usable."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=810)
+    parser.add_argument("--trials", type=int, default=860)
     parser.add_argument("--duration", type=int, default=2, help="seconds of each run")
     asked = parser.parse_args()
     experiment = Experiment(
