@@ -32,7 +32,10 @@ ROUNDS = range(2, 41)
 
 
 def search(
-    levels: Floats, first: int | None, generator: np.random.Generator
+    levels: Floats,
+    first: int | None,
+    generator: np.random.Generator,
+    change: float = CHANGE,
 ) -> tuple[int | None, int]:
     """Search once on trials with this noise, in the order of time.
 
@@ -40,6 +43,8 @@ def search(
     ----------
     first
         The first changed build; None: nothing changed.
+    change
+        What is added to the logarithm from there on.
 
     Returns
     -------
@@ -54,13 +59,15 @@ def search(
             return None, used
         changed = [first is not None and build >= first for build in block]
         noise = levels[used : used + len(block)]
-        shifts = [CHANGE if is_changed else 0.0 for is_changed in changed]
+        shifts = [change if is_changed else 0.0 for is_changed in changed]
         belief.add({b: float(n) + s for b, n, s in zip(block, noise, shifts, strict=True)})
         used += len(block)
     return int(belief.probabilities.argmax()), used
 
 
-def all_measured(noise: Noise, rounds: int, generator: np.random.Generator, searches: int) -> float:
+def all_measured(
+    noise: Noise, rounds: int, generator: np.random.Generator, searches: int, change: float
+) -> float:
     """Measure every build in shuffled rounds; the share of right places by least squares."""
     import numpy as np
 
@@ -72,7 +79,7 @@ def all_measured(noise: Noise, rounds: int, generator: np.random.Generator, sear
         means = np.zeros(BUILDS)
         for block, builds in zip(run.reshape(rounds, BUILDS), order, strict=True):
             means[builds] += (block - block.mean()) / rounds
-        means[first:] += CHANGE
+        means[first:] += change
         centred = means - means.mean()
         sums = np.cumsum(centred)[:-1]
         places = np.arange(1, BUILDS)
@@ -80,12 +87,12 @@ def all_measured(noise: Noise, rounds: int, generator: np.random.Generator, sear
     return right / searches
 
 
-def rounds_as_good(noise: Noise, share: float) -> int | None:
+def rounds_as_good(noise: Noise, share: float, change: float) -> int | None:
     """Give the fewest shuffled rounds of all builds that are right at least this often."""
     import numpy as np
 
     for rounds in ROUNDS:
-        if all_measured(noise, rounds, np.random.default_rng(SEED), SEARCHES) >= share:
+        if all_measured(noise, rounds, np.random.default_rng(SEED), SEARCHES, change) >= share:
             return rounds
     return None
 
@@ -97,7 +104,7 @@ def scaled(noise: Noise, log_sd: float) -> Noise:
     )
 
 
-def line(name: str, noise: Noise) -> str:
+def line(name: str, noise: Noise, change: float = CHANGE) -> str:
     """Simulate one row of the table."""
     import numpy as np
 
@@ -105,7 +112,7 @@ def line(name: str, noise: Noise) -> str:
     answers = []
     for levels in noise(generator, SEARCHES, MOST_TRIALS):
         first = int(generator.integers(1, BUILDS))
-        answers.append((first, *search(levels, first, generator)))
+        answers.append((first, *search(levels, first, generator, change)))
     right = sum(first == answer for first, answer, _ in answers) / SEARCHES
     undecided = sum(answer is None for _, answer, _ in answers) / SEARCHES
     trials = float(np.mean([used for _, _, used in answers]))
@@ -113,7 +120,7 @@ def line(name: str, noise: Noise) -> str:
         search(levels, None, generator) for levels in noise(generator, SEARCHES, MOST_TRIALS)
     ]
     alarms = sum(bool(answer) for answer, _ in unchanged) / SEARCHES
-    rounds = rounds_as_good(noise, right)
+    rounds = rounds_as_good(noise, right, change)
     whole = f"{rounds * BUILDS} ({trials / (rounds * BUILDS):.2f})" if rounds else "more than 2,560"
     shares = [f"{100 * share:.1f}" for share in (right, 1 - right - undecided, undecided, alarms)]
     return f"| {name} | {' | '.join(shares)} | {trials:.0f} | {whole} |"
@@ -128,6 +135,8 @@ def main() -> None:
     print("| --- | --: | --: | --: | --: | --: | --: |")
     five = scaled(NOISE["independent, normal"], 0.05)
     print(line("independent, 5 %", five), flush=True)
+    smallest = math.log(0.95)
+    print(line("independent, 5 %; a change of 5 %, the smallest", five, smallest), flush=True)
     print(line("autocorrelated 0.61, 5 %", scaled(NOISE["autocorrelated, 0.61"], 0.05)), flush=True)
     quiet = scaled(NOISE["independent, normal"], 0.05)
 

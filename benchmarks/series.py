@@ -1,8 +1,8 @@
 """Measure one server again and again, for judging methods by noise that is real.
 
 ``python -m benchmarks.series > series.csv`` runs as many trials of one cell as asked, each as every
-trial is: a fresh clone, a new server, a checkpoint, two seconds of pgbench. Since all are identical,
-any way to call some of them A and others B is an experiment on two servers that do not differ;
+trial is: a fresh clone, a new server, a checkpoint, two seconds of pgbench. As all are alike, any
+way to call some of them A and others B is an experiment on two servers that do not differ;
 :mod:`benchmarks.methods` judges such experiments. Nothing else should run meanwhile.
 
 Columns: ``started_at`` (epoch seconds), ``tps``, and ``seconds`` that the whole trial took.

@@ -159,7 +159,7 @@ class Found:
         self._belief = believed(record, self.rule, self.left_out)
         likelihood = self._belief.probabilities
         place = int(likelihood.argmax())
-        self.probability = float(likelihood[place])
+        self.probability = self._belief.certainty()
         self.decided = self._belief.settled(self.rule.error)
         self.first = self.labels[place] if self.decided and place else None
         self.among = [self.labels[at] for at in self._belief.likeliest(1 - self.rule.error)]

@@ -51,6 +51,10 @@ class ChangePoint:
     ----------
     probabilities
         Shape (places,): that the first changed place is this one; at 0, that nothing changed.
+    nothing_at_worst
+        The probability that nothing changed if the change had the size that fits best. A change as
+        small as the smallest that matters is one size among many, and would be overlooked too often
+        by the mean over all of them.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class ChangePoint:
         for before, place in zip(self.there, self.there[1:], strict=False):
             self._prior[place] = 0.5 * (place - before) / (places - 1)
         self.probabilities = self._prior / self._prior.sum()
+        self.nothing_at_worst = float(self.probabilities[0])
 
     def add(self, block: Mapping[int, float]) -> None:
         """Learn from one block: place -> logarithm of what was measured.
@@ -87,20 +92,27 @@ class ChangePoint:
         for place in range(len(self._prior)):
             first = place or len(self._prior)  # place 0 stands for "nothing changed"
             self._log_evidence[place] += patterns[sum(at >= first for at in measured)]
-        weights = np.exp(self._log_evidence - self._log_evidence.max()).sum(axis=(1, 2))
-        self.probabilities = weights * self._prior
-        self.probabilities /= self.probabilities.sum()
+        by_size = np.exp(self._log_evidence - self._log_evidence.max()).sum(axis=2)
+        weights = by_size.mean(axis=1) * self._prior
+        self.probabilities = weights / weights.sum()
+        changed = (by_size[1:].max(axis=1) * self._prior[1:]).sum()
+        self.nothing_at_worst = float(weights[0] / (weights[0] + changed))
+
+    def certainty(self) -> float:
+        """Give the probability of the likeliest answer; of "nothing changed", the one at worst."""
+        if self.probabilities.argmax() == 0:
+            return self.nothing_at_worst
+        return float(self.probabilities.max())
 
     def settled(self, error: float) -> bool:
         """Tell whether the likeliest place is the answer, with at most this error.
 
-        Half of the error is kept for what the model does not know, and five blocks are the fewest:
+        A quarter of the error is asked for: the rest is for what the model does not know. Five blocks
+        are the fewest:
         a few that happen to agree make the noise look small. How often answers are wrong then is
         simulated by benchmarks/searches.py.
         """
-        return len(self._blocks) >= FEWEST_BLOCKS and bool(
-            self.probabilities.max() >= 1 - error / 2
-        )
+        return len(self._blocks) >= FEWEST_BLOCKS and self.certainty() >= 1 - error / 4
 
     def next_block(self) -> list[int]:
         """Choose what to measure next: the good end, and where the change is as likely as not.

@@ -73,7 +73,7 @@ def _among(found: Found) -> str:
     places = [label for label in found.among if label != found.labels[0]]
     nothing = "nothing changed, or " if found.labels[0] in found.among else ""
     if not places:
-        return "nothing is known"
+        return "that nothing changed is likeliest, but a change is not ruled out"
     return f"with {share} probability {nothing}the first changed one is among {_named(places)}"
 
 
