@@ -107,10 +107,9 @@ class ChangePoint:
     def settled(self, error: float) -> bool:
         """Tell whether the likeliest place is the answer, with at most this error.
 
-        A quarter of the error is asked for: the rest is for what the model does not know. Five blocks
-        are the fewest:
-        a few that happen to agree make the noise look small. How often answers are wrong then is
-        simulated by benchmarks/searches.py.
+        A quarter of the error is asked for: the rest is for what the model does not know. Five
+        blocks are the fewest: a few that happen to agree make the noise look small. How often
+        answers are wrong then is simulated by benchmarks/searches.py.
         """
         return len(self._blocks) >= FEWEST_BLOCKS and self.certainty() >= 1 - error / 4
 

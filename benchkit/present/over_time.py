@@ -22,6 +22,9 @@ _TITLES = {
     "longest_stall_s": "longest stall",
     "checkpoints": "checkpoints a trial",
 }
+# What is left out together where no cell has it, and what it is then called.
+_WITH = {"warm_up_s": ["warm_up"], "stalled_s": ["longest_stall_s"], "checkpoints": []}
+_NOUNS = {"warm_up_s": "a warm-up", "stalled_s": "stalls", "checkpoints": "checkpoints"}
 
 
 def show_over_time(results: Results, **where: str) -> None:
@@ -30,16 +33,19 @@ def show_over_time(results: Results, **where: str) -> None:
     labels = [name for name in results.factors if name in frame]
     for text in _found(frame, labels):
         show_note(text, "warning")
-    shown = frame.rename(columns=_TITLES)
+    empty = [name for name in ("warm_up_s", "stalled_s", "checkpoints") if not frame[name].any()]
+    shown = frame.drop(columns=[column for name in empty for column in (name, *_WITH[name])])
+    shown = shown.rename(columns=_TITLES)
     units = dict.fromkeys(["slope", "from", "to"], "%/min")
     units |= dict.fromkeys(["warm-up", "stalled", "longest stall"], "s")
     units |= {"throughput in it": "of the rest"}
+    formats = {"throughput in it": ".2f", "checkpoints a trial": ".1f"}
     show_table(
         shown,
         caption="In the course of a run",
-        units=units,
-        formats={"throughput in it": ".2f", "checkpoints a trial": ".1f"},
-        notes=_notes(frame),
+        units={name: unit for name, unit in units.items() if name in shown},
+        formats={name: form for name, form in formats.items() if name in shown},
+        notes=_notes(frame, empty),
     )
 
 
@@ -67,7 +73,7 @@ def _found(frame: pd.DataFrame, labels: list[str]) -> list[str]:
     return texts
 
 
-def _notes(frame: pd.DataFrame) -> list[str]:
+def _notes(frame: pd.DataFrame, empty: list[str]) -> list[str]:
     notes = [
         "Slope: change of throughput, its interval over the trials (95 % for all cells together)."
     ]
@@ -75,6 +81,8 @@ def _notes(frame: pd.DataFrame) -> list[str]:
         notes.append("The trials are too short for a slope: eight seconds are needed.")
     elif not (frame["to"] < 0).any():
         notes.append("No cell slows down for certain as it goes on.")
+    if empty:
+        notes.append(f"Not found in any cell: {', '.join(_NOUNS[name] for name in empty)}.")
     return notes
 
 
