@@ -172,9 +172,10 @@ def bisect(
     from benchkit.present.search import search_words
     from benchkit.workload.pgbench import Workload
 
-    builds, about = (
-        commits(repository, "".join(candidates), command) if command else (list(candidates), {})
-    )
+    if command and len(candidates) != 1:
+        problem = f"with --build it is one range GOOD..BAD, not {len(candidates)} words"
+        raise InputError([Fault(where="commits", problem=problem)])
+    builds, about = commits(repository, candidates[0], command) if command else (candidates, {})
     search = Bisection(
         "bisect",
         builds,

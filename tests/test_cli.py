@@ -39,6 +39,10 @@ def test_builds_names_version_origin_and_client() -> None:
         (["bisect", "18", "18", "--set", "work_mem"], "'work_mem' is not NAME=VALUE"),
         (["bisect", "a..b", "--build", "true {commit}"], "lacks {prefix}"),
         (["bisect", "a..b", "--build", "true {commit} {prefix}", "--repository", "/"], "git in /"),
+        (
+            ["bisect", "a..b", "c", "--build", "true {commit} {prefix}"],
+            "one range GOOD..BAD, not 2",
+        ),
         (["bisect", "18", "18", "--clients", "0", "--error", "2"], "error: 2.0 is not above 0"),
     ],
 )

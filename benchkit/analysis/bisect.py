@@ -65,7 +65,7 @@ class FirstChange:
         From simulated searches (benchmarks/searches.py): some for the ends, and so many for each
         halving.
         """
-        return round(24 + 10 * math.log2(candidates))
+        return round(16 + 6.5 * math.log2(candidates))
 
     def next_round(self, record: Record, unbuilt: Mapping[str, str]) -> tuple[list[str], str]:
         """Choose the candidates of the next round; none and the reason when it is enough."""
@@ -229,7 +229,7 @@ class Bisection(Search):
     builds
         In order, the good end first: builds, versions or directories; or label -> build, or what
         is set (settings, workload fields, ``build``), or a function that makes one when it is
-        needed, such as those of `benchkit.commits`.
+        needed, such as those of :func:`benchkit.builds_or_commits`.
     workload
         What is measured.
     smallest_change, error, metric

@@ -32,7 +32,10 @@ def show_search(found: Found, *, caption: str = "") -> None:
         + below,
         "Probability: to be the first changed one. The intervals are those of each candidate by "
         "itself; the search weighs all of them together.",
-        *(f"Left out: {label}: {why.splitlines()[0]}" for label, why in found.left_out.items()),
+        *(
+            f"Left out: {label}: {why.partition(chr(10))[0]}"
+            for label, why in found.left_out.items()
+        ),
     ]
     show_table(
         table,
