@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from benchkit.postgres.builds import discover as discover
     from benchkit.postgres.builds import fair_builds as fair_builds
     from benchkit.postgres.builds import find as find
-    from benchkit.postgres.builds import labelled_builds as labelled_builds
     from benchkit.postgres.commits import builds_or_commits as builds_or_commits
+    from benchkit.postgres.labels import labelled_builds as labelled_builds
     from benchkit.postgres.server import Server as Server
     from benchkit.present.findings import show_findings as show_findings
     from benchkit.present.live import live as live
@@ -95,7 +95,7 @@ _HOMES = {
     "fair_builds": "benchkit.postgres.builds",
     "find": "benchkit.postgres.builds",
     "label_reports": "benchkit.analysis.side_by_side",
-    "labelled_builds": "benchkit.postgres.builds",
+    "labelled_builds": "benchkit.postgres.labels",
     "live": "benchkit.present.live",
     "means": "benchkit.analysis.tables",
     "pivot": "benchkit.analysis.tables",

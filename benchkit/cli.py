@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -161,21 +161,17 @@ def bisect(
 
     \b
     benchkit bisect /opt/pg/a /opt/pg/b /opt/pg/c
-    benchkit bisect REL_17_0..REL_18_0 --repository ~/postgres --build "my-build {commit} {prefix}"
+    benchkit bisect 8800d8061d..HEAD --repository ~/postgres --build "my-build {commit} {prefix}"
 
     Candidates are in order, the good one first. Trials of the good one and of those that tell most
     are measured in turns, until the answer has the probability asked for. A killed search goes on
     where it was.
     """
     from benchkit.analysis.bisect import Bisection, Found
-    from benchkit.postgres.commits import commits
     from benchkit.present.search import search_words
     from benchkit.workload.pgbench import Workload
 
-    if command and len(candidates) != 1:
-        problem = f"with --build it is one range GOOD..BAD, not {len(candidates)} words"
-        raise InputError([Fault(where="commits", problem=problem)])
-    builds, about = commits(repository, candidates[0], command) if command else (candidates, {})
+    builds, about = _candidates(candidates, command, repository)
     search = Bisection(
         "bisect",
         builds,
@@ -187,11 +183,32 @@ def bisect(
         most_trials=most_trials,
         same_settings=True,
     )
+    search.tell = click.echo
     for finding in search.check():
         if finding.severity != "info":
-            click.echo(f"{finding.severity}: {finding.name}: {finding.evidence}")
+            click.echo(f"{finding.severity}: {finding.name}: {finding.evidence}. {finding.fix}")
     click.echo(search.describe())
-    click.echo(search_words(Found(search.run())))
+    found = Found(search.run())
+    for label, why in found.left_out.items():
+        click.echo(f"left out: {label}: {why}")
+    click.echo(search_words(found))
+
+
+def _candidates(
+    words: tuple[str, ...], command: str, repository: str
+) -> tuple[Mapping[str, object] | Sequence[object], dict[str, str]]:
+    """Take the words for one range of commits, or for versions and directories in order."""
+    from benchkit.postgres.commits import commits
+
+    if not command:
+        if ranges := [word for word in words if ".." in word and not Path(word).is_dir()]:
+            problem = f"{ranges[0]} is a range of commits: --build says how to build one"
+            raise InputError([Fault(where="commits", problem=problem)])
+        return [Path(word) if Path(word).is_dir() else word for word in words], {}
+    if len(words) != 1:
+        problem = f"with --build it is one range GOOD..BAD, not {len(words)} words"
+        raise InputError([Fault(where="commits", problem=problem)])
+    return commits(repository, words[0], command)
 
 
 def _setting(text: str) -> tuple[str, str]:

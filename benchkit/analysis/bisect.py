@@ -15,6 +15,8 @@ from benchkit.errors import Faults
 from benchkit.experiment.ledger import Record
 from benchkit.experiment.search import FACTOR, Search
 from benchkit.experiment.watch import Watch
+from benchkit.postgres.builds import find
+from benchkit.postgres.labels import labelled_builds
 from benchkit.workload.pgbench import Workload
 
 if TYPE_CHECKING:
@@ -70,9 +72,10 @@ class FirstChange:
     def next_round(self, record: Record, unbuilt: Mapping[str, str]) -> tuple[list[str], str]:
         """Choose the candidates of the next round; none and the reason when it is enough."""
         labels = record.specification["factors"][FACTOR]
-        left_out = {**unbuilt, **_unmeasurable(record)}
+        left_out = {**unbuilt, **_unmeasurable(record, self.metric)}
         if missing := [label for label in (labels[0], labels[-1]) if label in left_out]:
-            return [], f"{missing[0]}, an end of the list, cannot be measured"
+            why = left_out[missing[0]]
+            return [], f"{missing[0]}, an end of the list, cannot be measured: {why}"
         belief = believed(record, self, left_out)
         if belief.settled(self.error):
             return [], f"the answer is known, with an error of at most {100 * self.error:g} %"
@@ -99,18 +102,19 @@ def believed(record: Record, rule: FirstChange, left_out: Mapping[str, str]) -> 
     return belief
 
 
-def _unmeasurable(record: Record) -> dict[str, str]:
+def _unmeasurable(record: Record, metric: str) -> dict[str, str]:
     """Give the candidates whose trials failed again and again, with the last reason."""
     usable, failed = Counter[str](), Counter[str]()
     reasons = {}
     for entry in record.entries:
         label = entry["levels"][FACTOR]
-        if entry["status"] == "usable":
+        if (METRICS[metric].read(entry) or 0) > 0 and entry["status"] == "usable":
             usable[label] += 1
             continue
         failed[label] += 1
         closed = [gate["message"] for gate in entry["gates"] if gate["rejects"]]
-        reasons[label] = "; ".join(closed) or entry["error"]
+        empty = f"{METRICS[metric].title.lower()} was 0 or not counted"
+        reasons[label] = "; ".join(closed) or entry["error"] or empty
     return {
         label: f"{failed[label]} trials, none usable: {reason}"
         for label, reason in reasons.items()
@@ -148,14 +152,19 @@ class Found:
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        asked = record.specification["search"]
+        asked = record.specification.get("search") or {}
+        if not asked:
+            faults = Faults()
+            faults.add("record", "this run is no search: read_report(path, search=True) reads one")
+            faults.raise_any()
         self.rule = FirstChange(
             smallest_change=asked["smallest_change"], error=asked["error"], metric=asked["metric"]
         )
         self.labels: list[str] = list(record.specification["factors"][FACTOR])
         self.about: dict[str, str] = dict(asked["about"])
-        unbuilt = (record.stopped or {}).get("unbuilt", {})
-        self.left_out: dict[str, str] = {**unbuilt, **_unmeasurable(record)}
+        named = (record.stopped or {}).get("unbuilt", {})
+        unbuilt = {label: why for label, why in named.items() if label in self.labels}
+        self.left_out: dict[str, str] = {**unbuilt, **_unmeasurable(record, self.rule.metric)}
         self._belief = believed(record, self.rule, self.left_out)
         likelihood = self._belief.probabilities
         place = int(likelihood.argmax())
@@ -246,7 +255,8 @@ class Bisection(Search):
     -----
     It supposes one change: from some candidate on all differ by the same ratio. Where there are
     several, it finds a place where good and changed ones meet, and the table shows levels that
-    are neither.
+    are neither. Each build is loaded once, so what one load or one layout of a program adds to its
+    throughput counts as that build's: a change smaller than that is not to be searched for.
     """
 
     def __init__(
@@ -260,8 +270,6 @@ class Bisection(Search):
         metric: str = "tps",
         **common: Any,
     ) -> None:
-        from benchkit.postgres.builds import find, labelled_builds
-
         rule = FirstChange(smallest_change=smallest_change, error=error, metric=metric)
         if not isinstance(builds, Mapping):
             builds = labelled_builds([find(build) for build in builds])

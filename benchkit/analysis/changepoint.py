@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 FREEDOM = 4.0  # of Student's t: how readily a block is taken for an outlier
 FEWEST_BLOCKS = 5
-LARGEST_CHANGE = math.log(4)
-_STEPS = 20  # of the change's size, in each direction
+LARGEST_CHANGE = math.log(1000)
+_STEPS = 28  # of the change's size, in each direction
 _NOISE = (0.002, 0.5, 22)  # standard deviation of a trial's logarithm: from, to, steps
 _FINE = 1601  # steps of the change's size for its interval
 
@@ -147,7 +147,9 @@ class ChangePoint:
         """
         import numpy as np
 
-        shifts = np.linspace(-LARGEST_CHANGE, LARGEST_CHANGE, _FINE)
+        # Far enough: no single pair of trials showed more.
+        seen = max((max(block.values()) - min(block.values()) for block in self._blocks), default=0)
+        shifts = np.linspace(-seen - 0.1, seen + 0.1, _FINE)
         evidence = np.zeros((shifts.size, self._noise.size))
         for block in self._blocks:
             evidence += _block_evidence(block, shifts, self._noise)[sum(p >= first for p in block)]

@@ -22,13 +22,13 @@ SHORTEST_SLOPE_S = 8
 SHORTEST_WARM_UP_RUN_S = 10
 STALL_SHARE = 0.1  # a second with less than this share of its run's median throughput
 # The end of a warm-up is chosen where it looks most like one, so its interval is asked for more.
-_WARM_UP_CONFIDENCE = 0.99
+_WARM_UP_ERROR = 0.01
 
 
 class WarmUp(NamedTuple):
     """The beginning of a cell's runs that is not like the rest.
 
-    `seconds` 0: none was found. `ratio`: its throughput to that of the rest, with 99 % interval.
+    `seconds` 0: none was found. `ratio`: its throughput to that of the rest, with its interval.
     """
 
     seconds: int
@@ -52,7 +52,10 @@ def over_time(results: Results, **where: Any) -> pd.DataFrame:
     cells = results.cells(**where)
     for levels in cells:
         runs = list(_runs(results, levels))
-        slope, warm = drift(runs, confidence=1 - 0.05 / len(cells)), warm_up(runs)
+        slope, warm = (
+            drift(runs, confidence=1 - 0.05 / len(cells)),
+            warm_up(runs, error=_WARM_UP_ERROR / len(cells)),
+        )
         stalls = [length for run in runs for length in stalls_of(run)]
         columns = {
             "trials": len(runs),
@@ -89,7 +92,7 @@ def drift(runs: list[pd.DataFrame], *, confidence: float = 0.95) -> Interval:
     return mean_interval(slopes, confidence, log=False)
 
 
-def warm_up(runs: list[pd.DataFrame]) -> WarmUp:
+def warm_up(runs: list[pd.DataFrame], *, error: float = _WARM_UP_ERROR) -> WarmUp:
     """Find the beginning of runs that is not like the rest.
 
     Notes
@@ -113,7 +116,7 @@ def warm_up(runs: list[pd.DataFrame]) -> WarmUp:
     if not cut:
         return WarmUp(0, Interval())
     ratios = np.exp(logs[:, :cut].mean(axis=1) - logs[:, cut:].mean(axis=1))
-    interval = mean_interval(ratios.tolist(), confidence=_WARM_UP_CONFIDENCE)
+    interval = mean_interval(ratios.tolist(), confidence=1 - error)
     if interval.low is None or interval.high is None or interval.low <= 1 <= interval.high:
         return WarmUp(0, Interval())
     return WarmUp(cut, interval)

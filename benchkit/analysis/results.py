@@ -157,7 +157,7 @@ class Results:
         self._check_names(_labels({factor: against}))
         held = {name: levels[0] for name, levels in self.factors.items()} | where
         pair = [self.cells(**{**held, factor: label})[0] for label in (level, against)]
-        return self._paired(self.values(pair[0], metric), self.values(pair[1], metric))
+        return self.paired(self.values(pair[0], metric), self.values(pair[1], metric))
 
     def ratio_if_measured(
         self, factor: str, level: Any, against: Any, *, metric: str = "tps", **where: Any
@@ -176,7 +176,7 @@ class Results:
             if cell["twin"]:
                 levels = cell["levels"]
                 own = self.values(levels, metric)
-                return self._paired(self.values(levels, metric, twin=True), own)
+                return self.paired(self.values(levels, metric, twin=True), own)
         return None
 
     def compare(
@@ -225,7 +225,7 @@ class Results:
             if levels[factor] != base and {**levels, factor: base} in planned
         ]
         estimates = [
-            self._paired(self.values(levels, metric), self.values(other, metric))
+            self.paired(self.values(levels, metric), self.values(other, metric))
             for levels, other in pairs
         ]
         adjusted = holm([estimate.p_value for estimate in estimates])
@@ -245,7 +245,8 @@ class Results:
             for (levels, _), estimate, p in zip(pairs, estimates, adjusted, strict=True)
         ]
 
-    def _paired(self, values: Values, against: Values) -> Estimate:
+    def paired(self, values: Mapping[int, float], against: Mapping[int, float]) -> Estimate:
+        """Estimate a ratio from values by round, with this run's confidence and sessions."""
         return paired(values, against, confidence=self.confidence, session_of=self._session_of)
 
     def _session_of(self, round_number: int) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchkit.analysis.pairing import paired
 from benchkit.analysis.results import Results
 from benchkit.analysis.stats import Estimate, Interval, format_ratio, holm, mean_interval
 from benchkit.analysis.verdicts import Verdict, judge
@@ -146,10 +145,17 @@ def compare_statements(
     above, below = _by_statement(frame, above_cell), _by_statement(frame, below_cell)
     names = list(dict.fromkeys([*below, *above]))
     pairs = {name: (above.get(name, {}), below.get(name, {})) for name in names}
-    adjusted = holm([paired(*pair).p_value for pair in pairs.values()])
+    adjusted = holm([results.paired(*pair).p_value for pair in pairs.values()])
     twins = _twins(results, frame, names)
     return [
-        _compared(name, (above_cell[factor], below_cell[factor]), pairs[name], p, twins[name])
+        _compared(
+            name,
+            (above_cell[factor], below_cell[factor]),
+            pairs[name],
+            results.paired(*pairs[name]),
+            p,
+            twins[name],
+        )
         for name, p in zip(names, adjusted, strict=True)
     ]
 
@@ -289,7 +295,7 @@ def _twins(
         if cell["twin"]:
             twin = _by_statement(frame, cell["levels"], twin=True)
             below = _by_statement(frame, cell["levels"])
-            return {name: paired(twin.get(name, {}), below.get(name, {})) for name in names}
+            return {name: results.paired(twin.get(name, {}), below.get(name, {})) for name in names}
     return dict.fromkeys(names)
 
 
@@ -297,13 +303,13 @@ def _compared(
     name: str,
     labels: tuple[str, str],
     pair: tuple[Values, Values],
+    estimate: Estimate,
     adjusted_p: float | None,
     twin: Estimate | None,
 ) -> StatementComparison:
     above, below = pair
     rounds = sorted(above.keys() & below.keys())
     difference = mean_interval([above[n] - below[n] for n in rounds], log=False)
-    estimate = paired(above, below)
     verdict = judge(
         estimate, adjusted_p=adjusted_p, margin=MARGIN, twin=twin, words=("slower", "faster")
     )

@@ -70,9 +70,9 @@ class Cell:
         words = [f"{name}={level}" for name, level in self.levels.items()] or ["(one cell)"]
         return ", ".join([*words, TWIN] if self.twin else words)
 
-    def loaded(self, number: int) -> Cell:
+    def loaded(self, name: str) -> Cell:
         """Give the same cell on tables of another load."""
-        return dataclasses.replace(self, request=dataclasses.replace(self.request, load=number))
+        return dataclasses.replace(self, request=dataclasses.replace(self.request, load=name))
 
     def key(self, round_number: int) -> str:
         """Identify a trial: a hash of everything that was asked, and its round."""

@@ -80,6 +80,16 @@ _TRIAL: _Shape = {
     "counters": (dict,),
     "host": {ANY: (str, int, float, bool, type(None), dict)},
 }
+_NUMBER = (int, float)
+_KNOWN_NUMBER = (int, float, type(None))
+_CHECKPOINT: _Shape = {"began_s": _KNOWN_NUMBER, "ended_s": _KNOWN_NUMBER, "cause": _TEXT}
+_SEARCH: _Shape = {
+    "smallest_change": _NUMBER,
+    "error": _NUMBER,
+    "metric": _TEXT,
+    "most_trials": (int,),
+    "about": _TEXTS,
+}
 _WORDS = {
     str: "a text",
     int: "a whole number",
@@ -91,15 +101,17 @@ _WORDS = {
 }
 
 
-def read_report(path: str | Path) -> Record:
+def read_report(path: str | Path, *, search: bool = False) -> Record:
     """Read the run that an executed notebook carries.
 
-    Nothing of the notebook is executed. If it carries several runs, the last one counts.
+    Nothing of the notebook is executed. If it carries several such runs, the last one counts.
 
     Parameters
     ----------
     path
         An ``.ipynb`` file.
+    search
+        Read a search (see `benchkit.bisect`), not an experiment.
 
     Returns
     -------
@@ -114,9 +126,8 @@ def read_report(path: str | Path) -> Record:
         that is of another format or damaged.
     """
     path = Path(path)
-    told = None
-    for told in _carried(_read_json(path)):  # noqa: B007 - the last one counts
-        pass
+    carried = [item for item in _carried(_read_json(path)) if _is_search(item) == search]
+    told = carried[-1] if carried else None
     if told is None:
         raise FormatError(
             f"{path} carries no run",
@@ -132,6 +143,7 @@ def read_report(path: str | Path) -> Record:
         stopped = told.get("stopped")
         _check({"stopped": stopped}, {"stopped": (dict, type(None))}, "run")
         _check(stopped or {"rounds": 1, "reason": ""}, _STOPPED, "stopped")
+        _check_later(told["specification"], stopped or {}, told["trials"])
     except ValueError as error:
         raise FormatError(
             f"{path} carries a run that cannot be read",
@@ -169,6 +181,11 @@ def _carried(notebook: Any) -> Iterator[Any]:
                 yield data[RUN_MIME]
 
 
+def _is_search(told: Any) -> bool:
+    specification = told.get("specification") if isinstance(told, dict) else None
+    return isinstance(specification, dict) and bool(specification.get("search"))
+
+
 def _list(owner: Any, name: str) -> list[Any]:
     found = owner.get(name) if isinstance(owner, dict) else None
     return found if isinstance(found, list) else []
@@ -190,6 +207,22 @@ def _check(value: Any, shape: _Shape, where: str) -> None:
         for name, item in value.items():
             if name in shape or ANY in shape:
                 _check(item, shape[name if name in shape else ANY], f"{where}.{name}")
+
+
+def _check_later(
+    specification: dict[str, Any], stopped: dict[str, Any], trials: list[dict[str, Any]]
+) -> None:
+    """Check the fields that only later versions wrote, where they are."""
+    later: list[tuple[dict[str, Any], str, _Shape]] = [
+        (specification, "sessions", (int,)),
+        (specification, "search", _SEARCH),
+        (stopped, "unbuilt", _TEXTS),
+        *((trial, "checkpoints", [_CHECKPOINT]) for trial in trials),
+        *((trial, "started_at", _NUMBER) for trial in trials),
+    ]
+    for owner, name, shape in later:
+        if name in owner:
+            _check(owner[name], shape, name)
 
 
 def _check_type(value: Any, kinds: tuple[type, ...], where: str) -> None:

@@ -98,7 +98,9 @@ class Record:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned trial is recorded."""
+        """Whether every planned trial is recorded; of a search, whether it came to its end."""
+        if self.specification.get("search"):
+            return self.stopped is not None
         return len(self.entries) >= self.planned
 
     def series(self, key: str) -> pd.DataFrame | None:

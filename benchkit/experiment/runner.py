@@ -31,9 +31,11 @@ def planned_rounds(ledger: Ledger, cells: Sequence[Cell], until: Until | None) -
     """
     orders = ledger.record.specification["order"]
     sessions = ledger.record.specification.get("sessions", 1)
+    run_id = ledger.record.specification["run_id"]
     for number, order in enumerate(orders, 1):
         session = session_of(number, len(orders), sessions) if sessions > 1 else 0
-        ours = [cell.loaded(session) for cell in cells] if session else cells
+        name = f"{run_id}, session {session}"
+        ours = [cell.loaded(name) for cell in cells] if session else cells
         yield number, [ours[index] for index in order]
         if session and session_of(number + 1, len(orders), sessions) != session:
             for cell in ours:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -26,6 +26,10 @@ from benchkit.units import show_bytes, show_duration
 
 FACTOR = "candidate"
 FEWEST_CANDIDATES = 2
+_COMMON = (
+    "workload", "settings", "build", "client", "checksums", "same_settings", "limits",
+    "allow_assertions",
+)  # fmt: skip
 
 
 class Strategy(Protocol):
@@ -78,6 +82,8 @@ class Search:
         when they are.
     """
 
+    tell: Callable[[str], None] = staticmethod(lambda text: None)  # what is being built
+
     def __init__(
         self,
         name: str,
@@ -90,6 +96,9 @@ class Search:
         **common: Any,
     ) -> None:
         faults = Faults()
+        for key in common:
+            if key not in _COMMON:
+                faults.unknown("search", key, _COMMON, kind="argument")
         if len(candidates) < FEWEST_CANDIDATES:
             faults.add("candidates", f"{len(candidates)}: a search needs two at least")
         if most_trials < FEWEST_CANDIDATES:
@@ -101,8 +110,11 @@ class Search:
         self._strategy, self._most_trials, self._common = strategy, most_trials, common
         self._cells: dict[str, Cell] = {}
         self._unbuilt: dict[str, str] = {}
+        # What is wrong is said now: of what is there all, of what is still to be made the load.
         if not any(callable(level) for level in self._levels.values()):
-            self._known  # noqa: B018  (what is wrong with it is said now)
+            self._known  # noqa: B018
+        else:
+            Experiment(name, factors={}, workload=common["workload"])
 
     @functools.cached_property
     def _known(self) -> Experiment:
@@ -132,6 +144,7 @@ class Search:
     def _made(self, label: str) -> Any:
         level = self._levels[label]
         if callable(level):
+            self.tell(f"building {label} {self.about.get(label, '')}".rstrip())
             with workplace.machine_lock(f"{self.name}: building {label}"):
                 level = self._levels[label] = level()
         return level
@@ -142,7 +155,13 @@ class Search:
             try:
                 # Beside both ends: what is set alike depends on all that are compared.
                 self._experiment([self.labels[0], label, self.labels[-1]])
-            except (BuildError, InputError) as error:
+            except BuildError as error:
+                self._unbuilt[label] = str(error)
+                return None
+            except InputError as error:
+                # Of the build, such as assertions: it is left out. Of the disk, say: of them all.
+                if {fault.where for fault in error.faults} - {"build"}:
+                    raise
                 self._unbuilt[label] = str(error)
                 return None
         return self._cells[label]
@@ -154,6 +173,7 @@ class Search:
     def describe(self) -> str:
         """Say in a few words what will be measured, and what that takes."""
         needs = self._known.needs()
+        database = max(cell.request.workload.database_bytes for cell in self._known.cells)
         typical = min(self._strategy.typical_trials(len(self.labels)), self._most_trials)
         return (
             f"{len(self.labels)} candidates, from {self.labels[0]} to {self.labels[-1]}: about "
@@ -161,6 +181,8 @@ class Search:
             f"{self._most_trials}."
             f"\nTime: about {show_duration(typical * needs.trial_s)}, at most "
             f"{show_duration(self._most_trials * needs.trial_s)}, without building."
+            f"\nDisk: {show_bytes(needs.disk_bytes)} for those known, and "
+            f"{show_bytes(database)} for each one more that is measured; kept in the cache."
             f"\nMemory: {show_bytes(needs.memory_bytes)}, beside the page cache."
         )
 

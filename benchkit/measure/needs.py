@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchkit.errors import BenchkitError, FormatError
@@ -96,7 +96,7 @@ def _is_loaded(request: TrialRequest, sql: Sequence[str]) -> bool:
             request.workload,
             sql=sql,
             checksums=request.checksums,
-            load_number=request.load,
+            load_name=request.load,
         )
     return False
 
@@ -109,7 +109,8 @@ def needs_of(requests: Sequence[TrialRequest], rounds: int, loads: int = 1) -> N
     loads
         How often the clusters are loaded.
     """
-    kept = loaded_for(requests)
+    # Several loads are all made anew; else what the cache has need not be loaded.
+    kept = loaded_for([replace(r, load="(new)") for r in requests] if loads > 1 else requests)
     workloads = [request.workload for request in requests]
     load_s = loads * sum(workload.database_bytes for workload in kept) / _LOAD_BYTES_PER_S
     return Needs(

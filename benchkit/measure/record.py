@@ -38,8 +38,8 @@ class TrialRequest:
     checksums
         Data checksums of the cluster.
     load
-        Number of the load: with another number the same tables are loaded afresh. 0 is the one
-        that is kept for all runs.
+        Names the load: under another name the same tables are loaded afresh. "" is the one that is
+        kept for all runs.
     """
 
     build: Build
@@ -49,7 +49,7 @@ class TrialRequest:
     sql: tuple[str, ...] = ()
     checksums: bool = False
     limits: Limits = field(default_factory=Limits)
-    load: int = 0
+    load: str = ""
 
     def describe(self) -> dict[str, Any]:
         """Give what was asked as plain data; the key of a trial is made from it."""

@@ -69,14 +69,15 @@ def measure(
 def forget_load(request: TrialRequest) -> None:
     """Remove the cluster that was loaded for a request; the one kept for all runs stays."""
     if request.load:
-        forget_loaded(
-            request.build,
-            request.client,
-            request.workload,
-            sql=request.sql,
-            checksums=request.checksums,
-            load_number=request.load,
-        )
+        with workplace.machine_lock("removing tables that were loaded for a session"):
+            forget_loaded(
+                request.build,
+                request.client,
+                request.workload,
+                sql=request.sql,
+                checksums=request.checksums,
+                load_name=request.load,
+            )
 
 
 def measure_on(
@@ -154,7 +155,7 @@ class _Course:
                 request.workload,
                 sql=request.sql,
                 checksums=request.checksums,
-                load_number=request.load,
+                load_name=request.load,
             )
         # Closed in any case: also when a watcher raises as it is told of the last step.
         with contextlib.closing(

@@ -13,7 +13,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -237,22 +237,6 @@ def find(wanted: Build | str | Path = "") -> Build:
         evidence=f"found:\n{listing or 'none'}\nsearched:\n{searched}",
         advice="set BENCHKIT_PG to its bin directory, or install one of the packages",
     )
-
-
-def labelled_builds(builds: Sequence[Build]) -> dict[str, Build]:
-    """Label builds by version, and by directory too where several are of one version.
-
-    Returns
-    -------
-    dict
-        Label -> build, as levels of a factor: ``{"9.4devel (8800d8)": ...}`` for a build in
-        ``/opt/8800d8/bin``.
-    """
-    labels = [build.label for build in builds]
-    return {
-        label if labels.count(label) == 1 else f"{label} ({build.bin_dir.parent.name})": build
-        for label, build in zip(labels, builds, strict=True)
-    }
 
 
 def newest_client() -> Build:

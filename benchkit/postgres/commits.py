@@ -19,6 +19,7 @@ from benchkit.postgres.builds import Build, inspect
 
 _MARK = "benchkit-built"  # in the prefix of a build that was finished
 _TAIL_LINES = 12
+_GRACE_S = 10
 
 
 def commits(
@@ -49,19 +50,23 @@ def commits(
     """
     faults = Faults()
     place = Path(repository).expanduser().absolute()
-    words = _words(command, faults)
+    words = _words(command, place, faults)
     good, dots, bad = between.partition("..")
     if not (good and dots and bad) or bad.startswith(".") or good.startswith("-"):
         faults.add("commits", f"{between!r}: a range is good..bad")
         faults.raise_any()
     listed: list[tuple[str, str, str]] = []
     try:
-        for what in ([f"{good}^!"], [f"{good}..{bad}"]):
-            arguments = ["log", "--reverse", "--first-parent", "--format=%H%x09%h%x09%s", *what]
-            lines = _git(place, *arguments).splitlines()
-            listed += [(*line.split("\t", 2),) for line in lines]  # type: ignore[misc]
+        for what in (f"{good}^!", f"{good}..{bad}"):
+            lines = _log(place, what)
+            listed += lines
             if not lines:
                 faults.add("commits", f"{between!r} holds no commit after {good}")
+        if not faults.found and not _is_ancestor(place, good, bad):
+            base = _git(place, "merge-base", good, bad).strip()[:12]
+            faults.add(
+                "commits", f"{good} is no ancestor of {bad}: begin at {base}, where they part"
+            )
     except BuildError as error:
         faults.add("commits", str(error))
     faults.raise_any()
@@ -72,7 +77,8 @@ def commits(
     return dict(made), {short: subject for _, short, subject in listed}
 
 
-def _words(command: str, faults: Faults) -> list[str]:
+def _words(command: str, repository: Path, faults: Faults) -> list[str]:
+    """Split a command; its program is looked for from here, then in the repository."""
     words: list[str] = []
     try:
         words = shlex.split(command)
@@ -81,14 +87,37 @@ def _words(command: str, faults: Faults) -> list[str]:
     for name in ("{commit}", "{prefix}"):
         if not any(name in word for word in words):
             faults.add("build command", f"{command!r} lacks {name}")
-    if words and not shutil.which(words[0]):
-        faults.add("build command", f"there is no program {words[0]!r}")
+    if words:
+        places = [words[0], str(repository / words[0])]
+        program = next(filter(None, map(shutil.which, places)), None)
+        if program is None:
+            faults.add("build command", f"there is no program {words[0]!r}")
+        else:
+            words[0] = str(Path(program).absolute())
     return words
+
+
+def _log(repository: Path, what: str) -> list[tuple[str, str, str]]:
+    """List commits, oldest first: whole hash, short hash, subject."""
+    arguments = [
+        "--reverse",
+        "--first-parent",
+        "--abbrev=12",
+        "--format=%H%x09%h%x09%s",
+        what,
+        "--",
+    ]
+    lines = _git(repository, "-c", "log.showSignature=false", "log", *arguments).split("\n")
+    found = (line.split("\t", 2) for line in lines if line)
+    return [(full, short, subject) for full, short, subject in found]
+
+
+def _is_ancestor(repository: Path, good: str, bad: str) -> bool:
+    return not _git(repository, "rev-list", "-1", good, f"^{bad}", "--").strip()
 
 
 def _git(repository: Path, *arguments: str) -> str:
     try:
-        # --end-of-options is not known to every git: what begins with - is refused by itself.
         done = subprocess.run(
             ["git", "-C", str(repository), *arguments],
             capture_output=True,
@@ -106,22 +135,40 @@ def _git(repository: Path, *arguments: str) -> str:
 def build_commit(commit: str, words: list[str], *, repository: Path) -> Build:
     """Build a commit by a command, once: what is built already is used again.
 
-    It lies in benchkit's home, by command and commit; a build that did not end is made anew.
+    It lies in benchkit's home, by command and commit; a build that did not end is made anew. A
+    command is another one when a file that it names (a script, say) has changed.
 
     Raises
     ------
     BuildError
         The command failed, or left no PostgreSQL in the prefix; with the end of its output.
     """
-    key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:8]
-    prefix = workplace.home() / "commits" / key / commit
+    prefix = workplace.home() / "commits" / _key(words) / commit
     if not (prefix / _MARK).exists():
         shutil.rmtree(prefix, ignore_errors=True)
         prefix.mkdir(parents=True)
         _run(commit, words, prefix, repository)
-        inspect(prefix)
+        try:
+            inspect(prefix)
+        except BuildError as error:
+            log = prefix.with_name(f"{prefix.name}.log")
+            raise BuildError(
+                f"the command left no PostgreSQL for commit {commit[:12]}",
+                evidence=str(error),
+                advice=f"its output is in {log}",
+            ) from error
         (prefix / _MARK).write_text(shlex.join(words) + "\n", "utf-8")
     return inspect(prefix, origin=f"commit {commit[:10]}")
+
+
+def _key(words: list[str]) -> str:
+    """Tell one way of building from another: by the words, and by the files that they name."""
+    known = hashlib.sha256()
+    for word in words:
+        known.update(word.encode() + b"\0")
+        if Path(word).is_file():
+            known.update(Path(word).read_bytes())
+    return known.hexdigest()[:8]
 
 
 def _run(commit: str, words: list[str], prefix: Path, repository: Path) -> None:
@@ -140,12 +187,19 @@ def _run(commit: str, words: list[str], prefix: Path, repository: Path) -> None:
         except OSError as error:
             raise BuildError(f"{asked[0]} could not be started", evidence=str(error)) from error
         try:
-            exit_code = process.wait()
+            # Told of its end before it is reaped: until then its group's number is its own.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)  # a command may have something to put away
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_S)
+            raise
         finally:
-            # Also on an interrupt: what the command started must not go on beside a measurement.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if process.returncode is None:
+                # What it started must not go on beside a measurement.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            exit_code = process.wait()
     if exit_code:
         tail = log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
         raise BuildError(

@@ -4,6 +4,7 @@ benchkit's home (``BENCHKIT_HOME``, else the platform's cache directory) holds::
 
     templates/<key>/     loaded clusters, cloned for each trial
     builds/<key>/        copies of builds that the unprivileged account cannot reach
+    commits/<key>/       builds that a search had made, by the command that made them
     instances/<id>/      one directory per server or load at work, with a lock held by its owner
 
 The owner of an instance holds a lock on a file in its directory; the kernel frees it when the

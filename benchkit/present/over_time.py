@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchkit.analysis.over_time import checkpoints_of, over_time
 from benchkit.analysis.results import Results
+from benchkit.analysis.stats import FEWEST_ROUNDS
 from benchkit.present.figures import PALETTE, new_figure, show_figure
 from benchkit.present.notes import show_note
 from benchkit.present.plots import axis_title, legend
@@ -24,7 +25,11 @@ _TITLES = {
 }
 # What is left out together where no cell has it, and what it is then called.
 _WITH = {"warm_up_s": ["warm_up"], "stalled_s": ["longest_stall_s"], "checkpoints": []}
-_NOUNS = {"warm_up_s": "a warm-up", "stalled_s": "stalls", "checkpoints": "checkpoints"}
+_NOUNS = {
+    "warm_up_s": "a warm-up (in runs of 10 s and more)",
+    "stalled_s": "stalls",
+    "checkpoints": "checkpoints",
+}
 
 
 def show_over_time(results: Results, **where: str) -> None:
@@ -52,7 +57,7 @@ def show_over_time(results: Results, **where: str) -> None:
 def _found(frame: pd.DataFrame, labels: list[str]) -> list[str]:
     """Say which cells slow down, begin otherwise than they go on, or stall."""
     texts = []
-    for _, row in frame.iterrows():
+    for row in frame.to_dict("records"):
         cell = ", ".join(f"{name} {row[name]}" for name in labels) or "the cell"
         if row["to"] is not None and row["to"] < 0:
             texts.append(
@@ -77,12 +82,19 @@ def _notes(frame: pd.DataFrame, empty: list[str]) -> list[str]:
     notes = [
         "Slope: change of throughput, its interval over the trials (95 % for all cells together)."
     ]
+    if not frame["trials"].any():
+        return ["There is no second-by-second series of these trials: nothing was looked for."]
     if frame["slope"].isna().all():
         notes.append("The trials are too short for a slope: eight seconds are needed.")
+    elif frame["to"].isna().all():
+        notes.append(f"Fewer than {FEWEST_ROUNDS} trials a cell: no interval of a slope.")
     elif not (frame["to"] < 0).any():
         notes.append("No cell slows down for certain as it goes on.")
-    if empty:
-        notes.append(f"Not found in any cell: {', '.join(_NOUNS[name] for name in empty)}.")
+    looked_for = [name for name in empty if frame[name].notna().all()]
+    if frame["trials"].max() < FEWEST_ROUNDS:
+        looked_for = [name for name in looked_for if name != "warm_up_s"]
+    if looked_for:
+        notes.append(f"Not found in any cell: {', '.join(_NOUNS[name] for name in looked_for)}.")
     return notes
 
 
@@ -92,15 +104,16 @@ def plot_over_time(results: Results, *, colour: str, caption: str = "", **where:
     Bars along the bottom are checkpoints, one row a cell, where the servers logged them.
     """
     figure, axes = new_figure()
-    words = []
+    words, marks = [], 0
     for number, levels in enumerate(results.cells(**where)):
         part = results.series_of(levels)
         if part.empty:
             continue
-        _draw_series(axes, part, PALETTE[number], levels[colour])
+        _draw_series(axes, part, PALETTE[number % len(PALETTE)], levels[colour])
         first, last = _ends(part)
         text = f"{levels[colour]}: {first:,.0f} at the start, {last:,.0f} at the end"
         drawn = _draw_checkpoints(axes, results, levels, number, float(part["time_s"].max()))
+        marks += drawn
         words.append(text + (f", {drawn} checkpoints" if drawn else ""))
     axes.set_xlabel("time in the measured run (s)")
     axes.xaxis.get_major_locator().set_params(integer=True)
@@ -108,7 +121,7 @@ def plot_over_time(results: Results, *, colour: str, caption: str = "", **where:
     axes.set_ylim(bottom=0)
     legend(axes, colour)
     alt = f"Throughput over time. {'; '.join(words) or 'No series.'}."
-    marked = " Bars along the bottom: checkpoints." if "checkpoints" in alt else ""
+    marked = " Bars along the bottom: checkpoints." if marks else ""
     show_figure(figure, alt=alt, caption=caption + marked)
 
 
@@ -133,7 +146,7 @@ def _draw_checkpoints(
         axes.plot(
             [begin, begin + width],
             [height, height],
-            color=PALETTE[row],
+            color=PALETTE[row % len(PALETTE)],
             linewidth=5,
             alpha=0.6,
             solid_capstyle="butt",

@@ -20,7 +20,7 @@ _MOST_NAMED = 6
 
 def show_search(found: Found, *, caption: str = "") -> None:
     """Show the answer of a search, what was measured for it, and how it was narrowed down."""
-    show_note(search_words(found), "good" if found.decided else "warning")
+    show_note(search_words(found), "info" if found.decided else "warning")
     frame = found.frame()
     metric = METRICS[found.rule.metric]
     table = frame.drop(columns="place").assign(about=frame["candidate"].map(found.about))
@@ -31,9 +31,9 @@ def show_search(found: Found, *, caption: str = "") -> None:
         f"{len(found.record.entries)} trials of {len(frame)} of {len(found.labels)} candidates. "
         + below,
         "Probability: to be the first changed one. The intervals are those of each candidate by "
-        "itself; the search weighs all of them together.",
+        "itself, and only describe: how often it was measured depended on what was seen.",
         *(
-            f"Left out: {label}: {why.partition(chr(10))[0]}"
+            f"Left out: {label}: {' '.join(why.split()[:60])}"
             for label, why in found.left_out.items()
         ),
     ]

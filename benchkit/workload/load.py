@@ -36,7 +36,7 @@ def loaded_template(
     *,
     sql: Sequence[str] = (),
     checksums: bool,
-    load_number: int = 0,
+    load_name: str = "",
 ) -> tuple[Path, dict[str, Any]]:
     """Give a cluster with pgbench's tables, from the cache or loaded now.
 
@@ -47,8 +47,8 @@ def loaded_template(
     ----------
     sql
         Run after loading, each item by itself; the result is a template of its own.
-    load_number
-        Another number is another load, with files of its own.
+    load_name
+        Another name is another load, with files of its own.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def loaded_template(
         The load failed, or the tables are not what they should be.
     """
     build, client = reachable(build), reachable(client)
-    contents = _contents(client, workload, load_number=load_number)
+    contents = _contents(client, workload, load_name=load_name)
     base = None
 
     def load(data_dir: Path) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def loaded_template(
         base = template
         template, description = cluster.template(
             build,
-            contents=_contents(client, workload, sql, load_number=load_number),
+            contents=_contents(client, workload, sql, load_name=load_name),
             load=lambda data_dir: _run_sql(build, data_dir, sql),
             checksums=checksums,
             base=base,
@@ -83,7 +83,7 @@ def loaded_template(
 
 
 def _contents(
-    client: Build, workload: Workload, sql: Sequence[str] = (), *, load_number: int = 0
+    client: Build, workload: Workload, sql: Sequence[str] = (), *, load_name: str = ""
 ) -> dict[str, Any]:
     """Describe what a template holds."""
     contents: dict[str, Any] = {
@@ -93,7 +93,7 @@ def _contents(
         "fillfactor": workload.fillfactor,
     }
     contents |= {"sql": list(sql)} if sql else {}
-    return contents | ({"load_number": load_number} if load_number else {})
+    return contents | ({"load_name": load_name} if load_name else {})
 
 
 def loaded_places(
@@ -103,13 +103,13 @@ def loaded_places(
     *,
     sql: Sequence[str] = (),
     checksums: bool,
-    load_number: int = 0,
+    load_name: str = "",
 ) -> list[Path]:
     """List where the clusters of :func:`loaded_template` are, or would be: with and without SQL."""
     return [
         cluster.template_place(
             reachable(build),
-            _contents(client, workload, after, load_number=load_number),
+            _contents(client, workload, after, load_name=load_name),
             checksums=checksums,
         )
         for after in dict.fromkeys([(), tuple(sql)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,22 @@ def test_what_fails_twice_is_left_out_and_named() -> None:
 def test_an_end_that_cannot_be_measured_ends_the_search() -> None:
     labels, reason = FirstChange().next_round(searched([]), {"e": "no compiler"})
     assert labels == []
-    assert reason == "e, an end of the list, cannot be measured"
+    assert reason == "e, an end of the list, cannot be measured: no compiler"
+
+
+def test_a_measure_that_is_nothing_is_no_measure() -> None:
+    record = searched([{"a": 0.0, "e": 5.0}, {"a": 0.0, "e": 5.0}])
+    labels, reason = FirstChange().next_round(record, {})
+    assert labels == []
+    assert reason.endswith("2 trials, none usable: throughput was 0 or not counted")
+
+
+def test_a_run_that_is_no_search_is_refused() -> None:
+    record = searched([])
+    experiment = dataclasses.replace(record, specification={"factors": {}})
+    with pytest.raises(InputError, match="fault") as caught:
+        Found(experiment)
+    assert "no search" in str(caught.value)
 
 
 def test_rounds_that_lack_a_trial_count_with_what_they_have() -> None:

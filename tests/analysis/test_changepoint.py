@@ -54,6 +54,20 @@ def test_the_size_of_the_change_is_estimated() -> None:
     assert high - low < 0.03
 
 
+@pytest.mark.parametrize("ratio", [0.01, 0.05, 0.2, 8.0])
+def test_a_change_by_orders_of_magnitude_keeps_its_size(ratio: float) -> None:
+    belief = ChangePoint(3, smallest_change=0.05)
+    for row in np.random.default_rng(3).normal(0, 0.03, (6, 3)):
+        belief.add({0: row[0], 1: row[1], 2: math.log(ratio) + row[2]})
+    assert belief.settled(0.05)
+    assert belief.probabilities.argmax() == 2
+    value, low, high = belief.change(2)
+    assert value == pytest.approx(ratio, rel=0.05)
+    assert low is not None
+    assert high is not None
+    assert low < ratio < high
+
+
 def test_what_the_host_does_to_a_whole_block_is_no_change() -> None:
     belief = ChangePoint(3, smallest_change=0.05)
     for level in (5.0, 7.0, 6.0, 9.0, 8.0, 5.5):

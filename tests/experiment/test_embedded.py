@@ -53,6 +53,18 @@ def test_the_last_of_several_runs_counts(tmp_path: Path) -> None:
     assert read_report(written(tmp_path, RUN, later)).specification["run_id"] == "later"
 
 
+def test_a_search_in_the_notebook_is_not_its_experiment(tmp_path: Path) -> None:
+    search = copy.deepcopy(RUN)
+    asked = {"smallest_change": 0.05, "error": 0.05, "metric": "tps", "most_trials": 9, "about": {}}
+    search["specification"] |= {"run_id": "search", "search": asked}
+    for runs in ((search, RUN), (RUN, search)):
+        path = written(tmp_path, *runs)
+        assert read_report(path).specification["run_id"] == RUN["specification"]["run_id"]
+        assert read_report(path, search=True).specification["run_id"] == "search"
+    with pytest.raises(FormatError, match="carries no run"):
+        read_report(written(tmp_path, RUN), search=True)
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{", b"[" * 100_000, b"9" * 5000], ids=str)
 def test_no_json_is_no_notebook(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "report.ipynb"
@@ -111,6 +123,9 @@ def _set(*names: Any, value: Any) -> Callable[[Any], None]:
         (_set("specification", "host", "cpu_model", value=[]), "host.cpu_model is a list"),
         (_set("specification", "factors", "round", value=["1"]), "no factor can be called round"),
         (lambda run: run["specification"].pop("rounds"), "specification lacks rounds"),
+        (_set("specification", "sessions", value="3"), "sessions is a text, not a whole number"),
+        (_set("trials", 0, "checkpoints", value=[{}]), "lacks began_s, cause, ended_s"),
+        (_set("trials", 1, "started_at", value="now"), "started_at is a text"),
     ],
 )
 def test_a_damaged_run_is_named_by_the_place(

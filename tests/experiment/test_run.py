@@ -360,7 +360,9 @@ def test_each_session_has_loads_of_its_own_and_leaves_none(
     one = tiny(rounds=3, factors={"clients": [1]}).needs().duration_s
     assert experiment.needs().duration_s > one
     record = experiment.run(watch=watch)
-    assert [entry["asked"]["load"] for entry in record.entries] == [1, 1, 2, 2, 3, 3]
+    loads = [entry["asked"]["load"] for entry in record.entries]
+    run_id = record.specification["run_id"]
+    assert loads == [f"{run_id}, session {number}" for number in (1, 1, 2, 2, 3, 3)]
     assert {entry["status"] for entry in record.entries} == {"usable"}
     assert len(seen) == 3
     assert list(templates.iterdir()) == []

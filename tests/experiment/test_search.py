@@ -70,6 +70,11 @@ def quiet(standing: Standing) -> None:
         ({"settings": {"shared_bufers": "1GB"}}, "did you mean 'shared_buffers'"),
         ({"candidates": {"a": {"work_mem": "1MB"}, "b": {"work_mem": "lots"}}}, "work_mem"),
         ({"workload": Workload(scale=0)}, "scale: 0 is below 1"),
+        ({"rounds": 9}, "unknown argument 'rounds'"),
+        (
+            {"candidates": dict.fromkeys("ab", lambda: 1 / 0), "workload": Workload(scale=0)},
+            "scale",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_starts(
@@ -85,6 +90,7 @@ def test_it_says_what_it_takes(make: Callable[..., Search]) -> None:
     search = make()
     assert "3 candidates, from a to c: about 6 trials" in search.describe()
     assert "at most 400" in search.describe()
+    assert "for each one more" in search.describe()
     assert "few rounds" not in [finding.name for finding in search.check()]
 
 
@@ -137,7 +143,10 @@ def test_candidates_are_made_when_needed_and_those_that_cannot_are_left_out(
     candidates = {label: maker(label) for label in "abcd"}
     search = make(["a", "d"], ["a", "b", "c"], candidates=candidates, about={"a": "good"})
     assert made == []
+    told: list[str] = []
+    search.tell = told.append
     search.check()
+    assert told == ["building a good", "building d"]
     assert made == ["a", "d"]
     record = search.run(watch=quiet)
     assert made == ["a", "d", "b", "c"] or made == ["a", "d", "c", "b"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchkit.measure import probe
+from benchkit.postgres import workplace
 
 
 def test_a_steady_machine_has_no_finding() -> None:
@@ -26,3 +29,16 @@ def test_pieces_hold_about_as_much_as_their_time() -> None:
     assert len(counts) == 30
     assert sum(counts) > 30
     assert probe.noise_findings(0) == []
+
+
+def test_one_odd_piece_and_the_first_ones_are_no_noise() -> None:
+    assert probe.judge_pieces([40, 60, 80] + [100, 101, 50] + [100, 99] * 12, 0.0) == []
+
+
+def test_a_measurement_that_is_running_is_not_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> list[int]:
+        raise AssertionError
+
+    monkeypatch.setattr(probe, "probe_pieces", never)
+    with workplace.machine_lock("a test"):
+        assert probe.noise_findings() == []

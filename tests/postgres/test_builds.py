@@ -16,6 +16,7 @@ from benchkit.errors import BuildError, InputError
 from benchkit.postgres import builds
 from benchkit.postgres.account import account
 from benchkit.postgres.builds import Build, discover, find, inspect, newest_client, reachable
+from benchkit.postgres.labels import labelled_builds
 from benchkit.postgres.server import Server
 from benchkit.postgres.versions import parse_version
 from tests.postgres.conftest import needs_root, one_of_each_major
@@ -294,5 +295,16 @@ def test_namesakes_are_told_apart_by_their_directory(build: Build) -> None:
         made(build, "9.4devel", bin_dir=Path(f"/opt/{commit}/bin")) for commit in ("880", "269")
     )
     new = made(build, "18.6")
-    found = builds.labelled_builds([one, other, new])
+    found = labelled_builds([one, other, new])
     assert found == {"9.4devel (880)": one, "9.4devel (269)": other, "18.6": new}
+
+
+def test_labels_tell_builds_of_like_named_directories_apart(build: Build) -> None:
+    first, second = (
+        made(build, "18.1", bin_dir=Path(f"/x/{name}/pgsql/bin")) for name in ("a", "b")
+    )
+    found = labelled_builds([first, second])
+    assert found == {"18.1 (a/pgsql)": first, "18.1 (b/pgsql)": second}
+    with pytest.raises(InputError) as caught:
+        labelled_builds([first, first])
+    assert "is there twice" in str(caught.value)

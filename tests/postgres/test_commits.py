@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,69 @@ def test_a_commit_that_does_not_build_says_why_and_is_tried_again(
         with pytest.raises(BuildError, match="does not compile"):
             broken()
     assert runs(tmp_path) == ["2 broken", "2 broken"]
+
+
+def test_another_script_of_the_same_name_builds_again(
+    repository: Path, command: str, home: Path, tmp_path: Path, open_directory: Path
+) -> None:
+    next(iter(commits(repository, "HEAD~1..HEAD", command)[0].values()))
+    for _ in range(2):
+        listed, _ = commits(repository, "HEAD~1..HEAD", command)
+        list(listed.values())[1]()
+    assert len(runs(tmp_path)) == 1
+    with (open_directory / "my build.py").open("a") as script:
+        script.write("# with other flags\n")
+    listed, _ = commits(repository, "HEAD~1..HEAD", command)
+    list(listed.values())[1]()
+    assert len(runs(tmp_path)) == 2
+
+
+def test_a_script_beside_the_caller_or_in_the_repository_is_found(
+    repository: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, name in ((tmp_path, "here.sh"), (repository, "there.sh")):
+        script = place / name
+        script.write_text("#!/bin/sh\nexit 3\n")
+        script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    for name in ("./here.sh", "./there.sh"):
+        listed, _ = commits(repository, "HEAD~1..HEAD", f"{name} {{commit}} {{prefix}}")
+        with pytest.raises(BuildError, match="exit code 3"):
+            next(iter(listed.values()))()
+
+
+def test_a_range_must_be_a_line(repository: Path) -> None:
+    environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
+    for words in (["checkout", "-q", "-b", "side", "HEAD~1"], ["commit", "-q", "--allow-empty"]):
+        subprocess.run([*GIT, *words, *(["-m", "s"] * (words[0] == "commit"))], cwd=repository,
+                       check=True, env=environment)  # fmt: skip
+    main = subprocess.run(
+        ["git", "rev-parse", "@{-1}"], cwd=repository, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    with pytest.raises(InputError, match="fault") as caught:
+        commits(repository, f"{main}..side", "true {commit} {prefix}")
+    assert "is no ancestor of side: begin at" in str(caught.value)
+
+
+def test_an_interrupt_lets_the_command_put_things_away(
+    repository: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "slow.sh"
+    script.write_text(
+        "#!/bin/bash\ntrap 'echo away > " + str(tmp_path / "away") + "; exit 1' TERM\n"
+        "sleep 60 & wait $!\n"
+    )
+    script.chmod(0o755)
+    listed, _ = commits(repository, "HEAD~1..HEAD", f"{script} {{commit}} {{prefix}}")
+
+    def interrupt(*_: object) -> None:
+        time.sleep(0.5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.waitid", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(listed.values()))()
+    assert (tmp_path / "away").read_text() == "away\n"
 
 
 def test_a_command_that_installs_nothing_is_an_error(repository: Path, home: Path) -> None:

@@ -59,3 +59,13 @@ def test_checkpoints_are_drawn_and_counted(results: Results, shown: Shown) -> No
     plot_over_time(results, colour="updates")
     assert "HOT: 1,100 at the start, 1,067 at the end, 3 checkpoints" in alt(shown[0])
     assert "Bars along the bottom: checkpoints." in shown[0]["text/html"]
+
+
+def test_what_was_not_looked_for_is_not_said_to_be_absent(results: Results, shown: Shown) -> None:
+    for path in results.record.directory.glob("series/*"):
+        path.unlink()
+    show_over_time(results)
+    text = shown[-1]["text/plain"]
+    assert "There is no second-by-second series" in text
+    assert "Not found" not in text
+    assert "No cell slows down" not in text

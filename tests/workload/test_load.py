@@ -115,11 +115,11 @@ def test_a_load_that_ended_half_way_is_found(
 
 def test_another_load_is_another_template_and_can_be_forgotten(build: Build) -> None:
     kept, _ = template(build)
-    asked: dict[str, Any] = {"checksums": False, "load_number": 7}
+    asked: dict[str, Any] = {"checksums": False, "load_name": "another"}
     assert not is_loaded(build, build, SCALE_1, **asked)
     fresh, description = loaded_template(build, build, SCALE_1, **asked)
     assert fresh != kept
-    assert description["contents"]["load_number"] == 7
+    assert description["contents"]["load_name"] == "another"
     assert is_loaded(build, build, SCALE_1, **asked)
     assert loaded_places(build, build, SCALE_1, **asked) == [fresh.parent]
     forget_loaded(build, build, SCALE_1, **asked)
