@@ -146,6 +146,7 @@ def run(
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting.")
 @click.option("--smallest-change", default=0.05, show_default=True, help="That matters, a share.")
 @click.option("--error", default=0.05, show_default=True, help="Probability of a wrong answer.")
+@click.option("--fresh-loads", is_flag=True, help="Load the tables anew for every round.")
 @click.option("--most-trials", default=400, show_default=True, help="When to give up.")
 def bisect(
     candidates: tuple[str, ...],
@@ -155,6 +156,7 @@ def bisect(
     smallest_change: float,
     error: float,
     most_trials: int,
+    fresh_loads: bool,
     **load: object,
 ) -> None:
     r"""Find the first build, or commit, where throughput changed.
@@ -181,6 +183,7 @@ def bisect(
         smallest_change=smallest_change,
         error=error,
         most_trials=most_trials,
+        fresh_loads=fresh_loads,
         same_settings=True,
     )
     search.tell = click.echo

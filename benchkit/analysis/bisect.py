@@ -243,7 +243,7 @@ class Bisection(Search):
         What is measured.
     smallest_change, error, metric
         See :class:`FirstChange`.
-    most_trials, seed, about, **common
+    most_trials, fresh_loads, seed, about, **common
         See :class:`benchkit.experiment.search.Search`.
 
     Raises
@@ -255,8 +255,9 @@ class Bisection(Search):
     -----
     It supposes one change: from some candidate on all differ by the same ratio. Where there are
     several, it finds a place where good and changed ones meet, and the table shows levels that
-    are neither. Each build is loaded once, so what one load or one layout of a program adds to its
-    throughput counts as that build's: a change smaller than that is not to be searched for.
+    are neither. Each build is loaded once (unless `fresh_loads`) and is one program: what its load
+    or its layout in memory adds to its throughput counts as that build's, so a change that is not
+    larger than that is not to be searched for.
     """
 
     def __init__(

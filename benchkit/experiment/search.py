@@ -21,6 +21,7 @@ from benchkit.experiment.runner import Round, Runner
 from benchkit.experiment.watch import Watch, print_lines
 from benchkit.measure import host
 from benchkit.measure.finding import Finding
+from benchkit.measure.trial import forget_load
 from benchkit.postgres import workplace
 from benchkit.units import show_bytes, show_duration
 
@@ -71,6 +72,9 @@ class Search:
         Label -> what a person knows it by, such as a commit's subject.
     most_trials
         When to give up.
+    fresh_loads
+        Load the tables anew for every round: slower, but then what one load happens to put where is
+        noise, and cannot pass for a change of the candidate that has it.
     **common
         What holds for all, as parameters of :class:`Experiment`: workload, settings, client,
         checksums, same_settings, limits, allow_assertions, and build where levels have none.
@@ -91,6 +95,7 @@ class Search:
         *,
         strategy: Strategy,
         most_trials: int = 400,
+        fresh_loads: bool = False,
         seed: int | None = None,
         about: Mapping[str, str] | None = None,
         **common: Any,
@@ -108,6 +113,7 @@ class Search:
         self.labels = [str(label) for label in candidates]
         self._levels = dict(zip(self.labels, candidates.values(), strict=True))
         self._strategy, self._most_trials, self._common = strategy, most_trials, common
+        self._fresh_loads = fresh_loads
         self._cells: dict[str, Cell] = {}
         self._unbuilt: dict[str, str] = {}
         # What is wrong is said now: of what is there all, of what is still to be made the load.
@@ -218,7 +224,11 @@ class Search:
             "baseline": {FACTOR: self.labels[0]},
             "until": None,
             "search": dict(self._strategy.describe())
-            | {"most_trials": self._most_trials, "about": self.about},
+            | {
+                "most_trials": self._most_trials,
+                "fresh_loads": self._fresh_loads,
+                "about": self.about,
+            },
             "cells": asked_of(cell for cell in self._known.cells if not cell.twin),
         }
         machine = host.fingerprint(workplace.home())
@@ -247,6 +257,12 @@ class Search:
                 return
             random.Random(f"{seed} {number}").shuffle(labels)
             cells = [cell for cell in map(self._cell, labels) if cell is not None]
-            if len(cells) == len(labels):
-                yield number, cells
-                number += 1
+            if len(cells) < len(labels):
+                continue
+            if self._fresh_loads:
+                name = f"{ledger.record.specification['run_id']}, round {number}"
+                cells = [cell.loaded(name) for cell in cells]
+            yield number, cells
+            for cell in cells:
+                forget_load(cell.request)
+            number += 1

@@ -188,7 +188,10 @@ def _run(commit: str, words: list[str], prefix: Path, repository: Path) -> None:
             raise BuildError(f"{asked[0]} could not be started", evidence=str(error)) from error
         try:
             # Told of its end before it is reaped: until then its group's number is its own.
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                process.wait()
         except BaseException:
             os.killpg(process.pid, signal.SIGTERM)  # a command may have something to put away
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -159,6 +159,20 @@ def test_candidates_are_made_when_needed_and_those_that_cannot_are_left_out(
 
 @pytest.mark.server
 @pytest.mark.slow
+def test_fresh_loads_are_made_for_every_round_and_removed(
+    make: Callable[..., Search], open_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHKIT_HOME", str(open_directory / "home"))
+    record = make(["a", "c"], ["a", "b"], fresh_loads=True).run(watch=quiet)
+    run_id = record.specification["run_id"]
+    loads = [entry["asked"]["load"] for entry in record.entries]
+    assert loads == [f"{run_id}, round {number}" for number in (1, 1, 2, 2)]
+    assert {entry["status"] for entry in record.entries} == {"usable"}
+    assert list((open_directory / "home" / "templates").iterdir()) == []
+
+
+@pytest.mark.server
+@pytest.mark.slow
 def test_it_gives_up_at_its_limit_before_a_round_that_goes_beyond(
     make: Callable[..., Search],
 ) -> None:
