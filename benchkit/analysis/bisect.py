@@ -93,13 +93,18 @@ def believed(record: Record, rule: FirstChange, left_out: Mapping[str, str]) -> 
     )
     blocks: dict[int, dict[int, float]] = {}
     for entry in record.entries:
-        value = METRICS[rule.metric].read(entry) if entry["status"] == "usable" else None
-        if value is not None and value > 0:
+        if (value := _usable(entry, rule.metric)) is not None:
             place = places[entry["levels"][FACTOR]]
             blocks.setdefault(entry["round"], {})[place] = math.log(value)
     for block in blocks.values():
         belief.add(block)
     return belief
+
+
+def _usable(entry: Mapping[str, Any], metric: str) -> float | None:
+    """Give what a usable trial measured, if a logarithm can be taken of it."""
+    value = METRICS[metric].read(entry) if entry["status"] == "usable" else None
+    return value if value is not None and value > 0 else None
 
 
 def _unmeasurable(record: Record, metric: str) -> dict[str, str]:
@@ -108,7 +113,7 @@ def _unmeasurable(record: Record, metric: str) -> dict[str, str]:
     reasons = {}
     for entry in record.entries:
         label = entry["levels"][FACTOR]
-        if (METRICS[metric].read(entry) or 0) > 0 and entry["status"] == "usable":
+        if _usable(entry, metric) is not None:
             usable[label] += 1
             continue
         failed[label] += 1

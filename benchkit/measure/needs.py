@@ -94,9 +94,7 @@ def _is_loaded(request: TrialRequest, sql: Sequence[str]) -> bool:
             request.build,
             request.client,
             request.workload,
-            sql=sql,
-            checksums=request.checksums,
-            load_name=request.load,
+            **request.cluster | {"sql": sql},
         )
     return False
 

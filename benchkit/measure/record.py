@@ -51,6 +51,11 @@ class TrialRequest:
     limits: Limits = field(default_factory=Limits)
     load: str = ""
 
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """Which loaded cluster it needs: arguments of `workload.load`, beside builds and load."""
+        return {"sql": self.sql, "checksums": self.checksums, "load_name": self.load}
+
     def describe(self) -> dict[str, Any]:
         """Give what was asked as plain data; the key of a trial is made from it."""
         return {

@@ -70,14 +70,7 @@ def forget_load(request: TrialRequest) -> None:
     """Remove the cluster that was loaded for a request; the one kept for all runs stays."""
     if request.load:
         with workplace.machine_lock("removing tables that were loaded for a session"):
-            forget_loaded(
-                request.build,
-                request.client,
-                request.workload,
-                sql=request.sql,
-                checksums=request.checksums,
-                load_name=request.load,
-            )
+            forget_loaded(request.build, request.client, request.workload, **request.cluster)
 
 
 def measure_on(
@@ -150,12 +143,7 @@ class _Course:
         request = self.request
         with self.step("template"):
             template, _ = loaded_template(
-                request.build,
-                request.client,
-                request.workload,
-                sql=request.sql,
-                checksums=request.checksums,
-                load_name=request.load,
+                request.build, request.client, request.workload, **request.cluster
             )
         # Closed in any case: also when a watcher raises as it is told of the last step.
         with contextlib.closing(

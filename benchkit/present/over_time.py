@@ -79,11 +79,11 @@ def _found(frame: pd.DataFrame, labels: list[str]) -> list[str]:
 
 
 def _notes(frame: pd.DataFrame, empty: list[str]) -> list[str]:
+    if not frame["trials"].any():
+        return ["There is no second-by-second series of these trials: nothing was looked for."]
     notes = [
         "Slope: change of throughput, its interval over the trials (95 % for all cells together)."
     ]
-    if not frame["trials"].any():
-        return ["There is no second-by-second series of these trials: nothing was looked for."]
     if frame["slope"].isna().all():
         notes.append("The trials are too short for a slope: eight seconds are needed.")
     elif frame["to"].isna().all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,13 @@ from benchkit.experiment.ledger import Record
 
 NASTY = "<script>alert('x')</script>"
 TPS = {"HOT": [1100.0, 1210.0, 990.0], "not HOT": [1000.0, 1100.0, 900.0]}
+
+
+def alt(bundle: dict[str, Any]) -> str:
+    """The text alternative of a figure that was shown."""
+    found = re.search(r'alt="([^"]*)"', bundle["text/html"])
+    assert found is not None
+    return found[1]
 
 
 def entry(level: str, number: int, tps: float, *, twin: bool = False) -> dict[str, Any]:

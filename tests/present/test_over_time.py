@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pandas as pd
@@ -8,14 +7,9 @@ import pytest
 
 from benchkit.analysis.results import Results
 from benchkit.present.over_time import plot_over_time, show_over_time
+from tests.present.conftest import alt
 
 Shown = list[dict[str, Any]]
-
-
-def alt(bundle: dict[str, Any]) -> str:
-    found = re.search(r'alt="([^"]*)"', bundle["text/html"])
-    assert found is not None
-    return found[1]
 
 
 def test_what_slows_down_is_a_finding_of_its_own(results: Results, shown: Shown) -> None:

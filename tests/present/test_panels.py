@@ -13,7 +13,7 @@ from benchkit.analysis.published import read_published
 from benchkit.errors import InputError
 from benchkit.present import figures as drawing
 from benchkit.present import panels
-from tests.present.test_plots import alt
+from tests.present.conftest import alt
 
 Shown = list[dict[str, Any]]
 CURVE: dict[str, Any] = {"x": "clients", "y": "tps", "colour": "build", "y_title": "Throughput"}

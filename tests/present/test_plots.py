@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from benchkit.analysis.results import Results
 from benchkit.present import plots
+from tests.present.conftest import alt
 
 Shown = list[dict[str, Any]]
-
-
-def alt(bundle: dict[str, Any]) -> str:
-    found = re.search(r'alt="([^"]*)"', bundle["text/html"])
-    assert found is not None
-    return found[1]
 
 
 def test_cells_state_their_means(results: Results, shown: Shown) -> None:

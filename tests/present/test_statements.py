@@ -12,8 +12,7 @@ from benchkit.analysis.results import Results
 from benchkit.analysis.statements import compare_statements, comparison_rows, published_statements
 from benchkit.errors import InputError
 from benchkit.present import statements
-from tests.present.conftest import NASTY
-from tests.present.test_plots import alt
+from tests.present.conftest import NASTY, alt
 
 Shown = list[dict[str, Any]]
 
